@@ -451,6 +451,8 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "deny": lambda skills: skills.narrow(deny=None),
     "top_k": lambda skills: skills.load_examples("ui/react", "a form", top_k="3"),
     "useful": lambda skills: skills.report("ui/react", useful="no"),
+    "callback": lambda skills: skills.watch(None),
+    "wait_seconds": lambda _: skills_mcp.open_sync(wait_seconds=cast("Any", "55")),
 }
 
 

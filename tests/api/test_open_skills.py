@@ -124,6 +124,7 @@ def test_a_token_is_shown_nowhere(home: Path) -> None:
         ({"repo": " "}, "repo: is empty"),
         ({"directory": ".", "branch": "main"}, "branch and ref belong to repo"),
         ({"ref": "v1"}, "branch and ref belong to repo"),
+        ({"directory": ".", "offline": "no"}, "^offline: must be true or false"),
         ({"directory": ".", "token": SECRET}, "token belongs to a repository"),
     ],
 )

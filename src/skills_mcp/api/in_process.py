@@ -162,8 +162,8 @@ class Session:
 
     def open_if_new(self) -> BlockingPortal:
         """Open at the first call; idempotent."""
+        self.users.add(None)
         if self.background.is_new:
-            self.users.add(None)
             self.open()
         return self.background.require_open()
 
@@ -404,8 +404,7 @@ class SyncSkills:
             SyncError: The first content cannot be loaded; see the subclass.
             ContentUnavailableError: It has not come in `wait_seconds`.
         """
-        self._session.users.add(None)
-        self._session.open()
+        self._session.open_if_new()
         return self
 
     def close(self) -> None:
@@ -695,6 +694,7 @@ class SyncSkills:
     def _watch(
         self, callback: Callable[[SkillChanges], None], on_end: Callable[[], None] = lambda: None
     ) -> Callable[[], None]:
+        _require(callable(callback), "callback", "a function", callback)
         return self._session.background.watch(self._access, callback, on_end)
 
     @property
@@ -972,6 +972,7 @@ def open_sync(  # noqa: PLR0913 - each is a keyword
     _require_folders(directory)
     _require_place("home", home)
     _require_mapping("environment", environment)
+    _require(isinstance(wait_seconds, int | float), "wait_seconds", "a number", wait_seconds)
     variables = dict(os.environ if environment is None else environment)
     for message in clear_placeholders(variables):
         logger.warning("%s", message)
@@ -1020,7 +1021,7 @@ def _naming_arguments(has_source: bool) -> Iterator[None]:  # noqa: FBT001 - one
 _OPTIONS = (
     (r"--repo or --skills-dir", "repo or directory"),
     (r"--discover serves", "discover in config serves"),
-    (r"--offline", "offline"),
+    (r"--offline|command line: sync\.offline", "offline"),
     (r" \((SKILLS_SUBFOLDER, --subfolder|`branch` in `sources`)\)", ""),
 )
 _VARIABLES = (

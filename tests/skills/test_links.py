@@ -1,11 +1,15 @@
 """A link is never followed: where a skill is lost by it, or may be, it is named."""
 
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from skills_mcp.config import Limits
 from skills_mcp.skills.model import Problem
+from skills_mcp.skills.skill_discovery import SourceWalk
+from skills_mcp.skills.source_layout import DEFAULT_SELECTION, FolderListing, FolderTree
 from tests.skills.contents import take
 from tests.support import write
 
@@ -120,3 +124,22 @@ def test_hundreds_of_links_in_place_of_main_files_are_one_line_more(tmp_path: Pa
 
     assert [(p.level, p.count) for p in problems if p.count] == [("error", 7), ("warning", 1)]
     assert sum(p.level == "error" and not p.count for p in problems) == 3
+
+
+def test_a_folder_that_many_links_lead_to_is_searched_once(tmp_path: Path) -> None:
+    write(tmp_path / "ui/auth.md", RULE)
+    for number in range(20):
+        write(tmp_path / f"data/{number}/notes.txt", "one")
+    link(tmp_path, {f"links/{number}": "../data" for number in range(20)})
+    listed: list[str] = []
+
+    class CountedTree(FolderTree):
+        def list(self, folder: str, limit: int) -> FolderListing:
+            listed.append(folder)
+            return super().list(folder, limit)
+
+    survey = SourceWalk(CountedTree(tmp_path), DEFAULT_SELECTION, Limits())
+    for home in survey.layout.homes:
+        deque(survey.walk(home), maxlen=0)
+
+    assert listed.count("data/7") < 20

@@ -156,6 +156,8 @@ class _WalkTally:
     links: list[str] = field(default_factory=list)
     refused_links: list[str] = field(default_factory=list)
     """Links in place of a `SKILL.md` in hidden folders; the first have a problem each."""
+    holding_skills: dict[tuple[str, bool], bool] = field(default_factory=dict)
+    """Whether the folder of a link holds skills, or packages alone: many may lead to one."""
     tests: list[str] = field(default_factory=list)
     host_rules: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Rules in the format of one host, by suffix."""
@@ -610,9 +612,10 @@ class RootWalk:
     def _leads_to_skills(self, path: str, target: str, *, packages_only: bool) -> bool:
         is_page = path.endswith(".md") and not packages_only and not _is_notice(path)
         if has_folder(self.tree, target):
-            is_loop = is_inside(path, target)
-            holds = not is_loop and self._holds_skills(target, packages_only=packages_only)
-            return is_page or holds
+            key, known = (target, packages_only), self.tally.holding_skills
+            if key not in known:
+                known[key] = self._holds_skills(target, packages_only=packages_only)
+            return is_page or (known[key] and not is_inside(path, target))
         is_main = is_skill_md(PurePosixPath(target).name)
         return is_page and (is_main or is_rule_text(self.tree.read(target) or b""))
 

@@ -64,9 +64,6 @@ _MAX_BRANCHES_NAMED = 5
 _HEADS = "refs/heads/"
 _SYMBOLIC = f"ref: {_HEADS}"
 
-# Git ends with 1 or 128 where a remote refuses what it was asked for.
-_REFUSED_STATUS = (1, 128)
-
 
 @dataclass(frozen=True, slots=True)
 class FetchResult:
@@ -205,7 +202,7 @@ class GitRepository:
             *(BLOBLESS_FILTER, "--stdin"),
             stdin="".join(f"{blob}\n" for blob in blobs).encode(),
             settings=("fetch.negotiationAlgorithm=noop",),
-            is_ok=(0, *_REFUSED_STATUS),
+            is_ok=(0, 1, 128),  # with the last two a remote refuses what it was asked for
         )
         if done.returncode:
             raise _FilesRefusedError

@@ -461,7 +461,7 @@ def test_a_single_skill_can_be_like_a_task() -> None:
 
 
 def test_a_vector_of_another_model_is_refused_and_the_remedy_named() -> None:
-    with pytest.raises(EmbeddingError, match=r"3 dimensions.*2.*delete cache/emb"):
+    with pytest.raises(EmbeddingError, match=r"3 dimensions.*2.*delete the folder emb"):
         meanings(np.eye(2, dtype=np.float32)).compare(unit(1, 2, 3))
 
 

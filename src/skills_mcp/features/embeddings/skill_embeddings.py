@@ -230,7 +230,7 @@ class VectorIndex:
         if vector.shape != self.total.shape:
             raise EmbeddingError(
                 f"the vector of the task has {len(vector)} dimensions, those of the "
-                f"skills have {len(self.total)}: delete cache/embeddings"
+                f"skills have {len(self.total)}: delete the folder embeddings of the cache"
             )
         # Not a product of matrices: that adds up in another order for each row, so a
         # skill would be as like a task as its number makes it.

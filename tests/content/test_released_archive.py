@@ -389,3 +389,14 @@ def test_an_archive_without_the_signature_is_refused(
     with pytest.raises(SignatureError):
         sync(release(packed, cache, policy=policy))
     assert unsigned.verified_by is None
+
+
+@pytest.mark.parametrize("name", ["*", "*@acme", "!ops@acme,*"])
+def test_a_pattern_does_not_say_who_has_signed_an_archive(
+    packed: Path, cache: Path, tmp_path: Path, name: str
+) -> None:
+    _, key = sign(packed, tmp_path, "ops@acme").split(" ", 1)
+    policy = SyncPolicy(signers=Signers(allowed=write(tmp_path / "keys/allowed", f"{name} {key}")))
+
+    with pytest.raises(SignatureError, match="does not say whose key it is"):
+        sync(release(packed, cache, policy=policy))

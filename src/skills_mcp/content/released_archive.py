@@ -289,6 +289,9 @@ def _find_top(paths: Sequence[str]) -> str:
 
 
 def _verify_archive(archive: Path, signers: Signers) -> str:
+    from skills_mcp.content.git.signatures import check_signer_files  # late: it loads Git
+
+    check_signer_files(signers)
     signature = archive.with_name(f"{archive.name}{_SIGNATURE}")
     revoked = ("-r", os.fspath(signers.revoked)) if signers.revoked else ()
     allowed, signed = os.fspath(signers.allowed), os.fspath(signature)

@@ -79,7 +79,7 @@ def verify_signature(
     Raises:
         SignatureError: No trusted key has signed it, or that cannot be checked.
     """
-    _check_files(signers)
+    check_signer_files(signers)
     signed: list[str] = []
     if signers.verify != "tag":
         signed.append(_verify_object(git, signers, "commit", commit))
@@ -94,7 +94,7 @@ def find_signers(git: Git, signers: Signers, commits: Sequence[str]) -> Mapping[
     if not commits:
         return {}
     try:
-        _check_files(signers)
+        check_signer_files(signers)
         options = ("--no-walk=unsorted", "-z", "--format=%H%x1f%G?%x1f%GS")
         printed = _run(git, "log", *options, *commits, settings=_settings(signers)).stdout
     except SignatureError:
@@ -168,8 +168,14 @@ def _parse_signer(stderr: str) -> str:
     return f"{found[1]}, {found[2]} {found[3]}" if found else "one of allowed_signers"
 
 
-def _check_files(signers: Signers) -> None:
-    """Refuse missing files: Git only warns about one of revoked keys."""
+def check_signer_files(signers: Signers) -> None:
+    """Refuse files that do not say who may sign.
+
+    Git only warns about a missing file of revoked keys.
+
+    Raises:
+        SignatureError: One is missing, holds no key, or has a pattern in place of a name.
+    """
     for key, file in _files(signers):
         data = _read(key, file)
         if key == "allowed_signers":
@@ -202,10 +208,8 @@ def _is_clear(line: str) -> bool:
 
 
 def _files(signers: Signers) -> tuple[tuple[str, Path], ...]:
-    allowed = ("allowed_signers", signers.allowed)
-    if signers.revoked is None:
-        return (allowed,)
-    return allowed, ("revoked_signers", signers.revoked)
+    named = {"allowed_signers": signers.allowed, "revoked_signers": signers.revoked}
+    return tuple((key, file) for key, file in named.items() if file)
 
 
 def _read(key: str, file: Path) -> bytes:

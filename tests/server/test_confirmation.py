@@ -78,6 +78,45 @@ async def test_a_client_that_cannot_ask_is_refused_only_if_it_must(content: Path
     assert "scripts.confirm" in answers["always"]["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    "wrong, code",
+    [({"file": None}, "INVALID_ARGUMENTS"), ({"skill_path": "b"}, "SKILL_NOT_FOUND")],
+)
+async def test_nothing_is_asked_about_a_call_without_a_skill_or_an_argument(
+    content: Path, era: str, wrong: dict[str, Any], code: str
+) -> None:
+    user = User("accept")
+    library = open_library(content, settings={"scripts": {"confirm": "always"}})
+    async with connected(library, era, elicit=user) as client:
+        reply = await ask(client, "run_script", **{**_RUN, **wrong})
+
+    assert reply["error"]["code"] == code
+    assert user.questions == []
+
+
+async def test_nothing_is_asked_where_scripts_are_off(content: Path, era: str) -> None:
+    user = User("accept")
+    off = {"scripts": {"confirm": "always", "enabled": False}}
+    async with connected(open_library(content, settings=off), era, elicit=user) as client:
+        reply = await ask(client, "run_script", **_RUN)
+
+    assert reply["error"]["code"] == "SCRIPTS_DISABLED"
+    assert user.questions == []
+
+
+async def test_the_powers_of_a_script_are_named_whatever_its_skill_is_called(
+    content: Path, era: str
+) -> None:
+    write(content / "a/scripts/a.sh", "curl https://example.com\n")
+    user = User("decline")
+    library = open_library(content, settings={"scripts": {"confirm": "always"}})
+    async with connected(library, era, elicit=user) as client:
+        await ask(client, "run_script", **{**_RUN, "skill_path": "a.md"})
+
+    [question] = user.questions
+    assert "Powers that were found in it" in question
+
+
 async def test_nothing_is_asked_before_what_only_reads(content: Path) -> None:
     user = User("decline")
     library = open_library(content, settings={"scripts": {"confirm": "always"}})

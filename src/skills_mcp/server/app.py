@@ -439,8 +439,10 @@ class _Tools:
         """Answer a call; report progress if it may take long."""
         library, raw = self._library, params.arguments or {}
         demand = library.config.scripts.confirm
-        if spec.runs_code and demand != "never":
-            note = await anyio.to_thread.run_sync(self._note_script, context, spec.name, raw)
+        is_off = spec.name == "run_script" and not library.config.scripts.enabled
+        if spec.runs_code and demand != "never" and not is_off:
+            values = parse_arguments(spec.arguments, spec.name, raw).model_dump()
+            note = await anyio.to_thread.run_sync(self._note_script, context, values)
             if question := await confirm_run(context, params, demand, note):
                 return question
         if self._is_shared and spec.name == "refresh_skills":
@@ -494,16 +496,19 @@ class _Tools:
             reply = replies.with_core_skills(reply, view.core_skills())
         return reply
 
-    def _note_script(self, context: Context, tool: str, raw: Mapping[str, Any]) -> str:
-        """The powers of a script, for the question to the user.  Blocking."""
-        path, file = raw.get("skill_path"), raw.get("file")
+    def _note_script(self, context: Context, values: Mapping[str, Any]) -> str:
+        """The powers of a script, for the question to the user.  Blocking.
+
+        Raises:
+            SkillsError: No, several or a hidden skill, so that there is nothing to ask.
+        """
         view = view_of(self._library, context)
-        if tool != "run_script" or not isinstance(path, str) or not isinstance(file, str):
-            return ""
         if not view.served:
             return ""
         index = view.snapshot.index
-        notes = (audit.note_script_powers(index, path, file) for audit in load_audits())
+        path = index.resolve(values.get("skill_path") or values["skill_name"]).path
+        file = values.get("file", "")
+        notes = (audit.note_script_powers(index, path, file) for audit in load_audits() if file)
         return "; ".join(filter(None, notes))
 
     def _find_step(self, spec: ToolSpec, context: Context) -> str:

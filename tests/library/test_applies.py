@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp_types import ListRootsResult, Root, RootsListChangedNotification
 from pydantic import FileUrl
@@ -221,6 +222,35 @@ async def test_another_first_root_is_another_project(root: Path, project: Path) 
         after = await ask(client, "get_skill", context="hooks")
 
     assert [reply.get("applies", "") for reply in (before, after)] == [LINE, ""]
+
+
+async def test_calls_at_once_wait_for_the_roots(root: Path, project: Path) -> None:
+    write_skill(root, "hooks.md", keywords=["hooks"], applies_to=react(">=18,<19"))
+    asked, waited = anyio.Event(), anyio.Event()
+
+    async def list_roots(_: object) -> ListRootsResult:
+        asked.set()
+        await waited.wait()
+        return ListRootsResult(roots=[Root(uri=FileUrl(project.as_uri()))])
+
+    replies: list[dict[str, Any]] = []
+
+    async def call() -> None:
+        replies.append(await ask(client, "get_skill", context="hooks"))
+
+    library = serve(root, project.parent / "nowhere")
+    async with (
+        connected(library, "legacy", list_roots_callback=list_roots) as client,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(call)
+        await asked.wait()
+        tasks.start_soon(call)
+        for _ in range(2):
+            await client.list_tools()  # so that the second call has arrived
+        waited.set()
+
+    assert [reply.get("applies", "") for reply in replies] == [LINE, LINE]
 
 
 def test_the_problem_of_a_wrong_entry_is_named(root: Path) -> None:

@@ -98,9 +98,8 @@ def _scores_whole(matcher: Matcher, context: str) -> bool:
 
 
 def _is_near_as_whole(matcher: Matcher, context: str, within: Mask) -> bool:
-    if not _scores_whole(matcher, context):
-        return False
-    return matcher.quick_score(context, within=within) >= _NEAR_MISS_SCORE
+    is_scored = _scores_whole(matcher, context)
+    return is_scored and matcher.quick_score(context, within=within) >= _NEAR_MISS_SCORE
 
 
 def score_texts(

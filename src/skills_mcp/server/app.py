@@ -477,7 +477,8 @@ class _Tools:
         arguments = parse_arguments(spec.arguments, spec.name, raw)
         library = self._library
         if spec.name in _FIRST_TOOLS and not self._is_shared:
-            await self.roots.find_project(context)
+            async with self.roots.asking:
+                await self.roots.find_project(context)
         view = await wait_for_view(library, context) if is_waiting else view_of(library, context)
         # The first call of a caller who sees as no other.
         if view.served and not view.served.is_prepared_for(view.access):
@@ -538,6 +539,8 @@ class _ClientRoots:
     def __init__(self, library: SkillLibrary) -> None:
         self._library = library
         self._started_in = library.project
+        self.asking = anyio.Lock()
+        """Held while the client is asked: calls at once are answered for the same project."""
         self._is_asked = False
 
     async def watch(self, ctx: Context, call_next: CallNext) -> HandlerResult:

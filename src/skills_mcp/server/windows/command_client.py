@@ -96,9 +96,8 @@ def _find_rendezvous(words: Sequence[str], environment: Mapping[str, str]) -> Re
     content = select_content_words(words[1:])
     if content is None or any(map(environment.get, _OWN_PROCESS)):
         return None
-    for stream in (sys.stdout, sys.stderr):
-        if getattr(stream, "encoding", None) != "utf-8":
-            return None
+    if any(getattr(each, "encoding", None) != "utf-8" for each in (sys.stdout, sys.stderr)):
+        return None
     return find_rendezvous(content, environment, is_window=False)
 
 

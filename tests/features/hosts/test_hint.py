@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.features.hosts.prompt_socket import MAX_HINT_CHARACTERS, compose_hint, find_hint
-from tests.support import open_library, write, write_skill
+from tests.support import PROJECT, open_library, write, write_skill
 
 skills = st.lists(st.tuples(st.text(min_size=1, max_size=400), st.text(max_size=2000)), max_size=6)
 
@@ -54,6 +54,16 @@ def test_a_hint_names_the_misfit_in_the_project_of_its_prompt(tmp_path: Path) ->
     line = "Written for react >=18,<19; this project has 19.1.0 (package-lock.json)."
     assert hint == f"{elsewhere} {line}"
     assert len(hint) <= MAX_HINT_CHARACTERS
+
+
+def test_a_hint_of_two_tasks_names_the_skills_of_both() -> None:
+    library = open_library(PROJECT / "fixtures/packages-content")
+
+    hint = find_hint(library, "write the incident report, then announce the release")
+
+    assert "engineering/incident-report" in hint
+    assert "documents/release-announcement" in hint
+    assert hint.endswith("skill_path of each.")
 
 
 def test_a_prompt_to_go_on_is_about_no_skill(tmp_path: Path) -> None:

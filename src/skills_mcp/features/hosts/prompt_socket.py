@@ -39,7 +39,7 @@ from skills_mcp.features.hosts.early_commands.hook import (
 from skills_mcp.files.durable import PRIVATE_MODE
 from skills_mcp.library import SkillLibrary
 from skills_mcp.processes.group import is_running
-from skills_mcp.routing.decision import Ambiguous, Decision, NoMatch
+from skills_mcp.routing.decision import Ambiguous, answered_candidates
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.server.parts import ServerPart, Window
 from skills_mcp.skills.composition import Outline
@@ -235,7 +235,7 @@ def find_hint(library: SkillLibrary, prompt: str, project: str = "") -> str:
 
     view = library.view(project=open_project(Path(project)) if project else None)
     decision = view.decide(prompt)
-    skills = [candidate.skill for candidate in _take_candidates(decision)]
+    skills = [candidate.skill for candidate in answered_candidates(decision)]
     named = [
         (
             escape_unprintable(skill.path),
@@ -244,30 +244,31 @@ def find_hint(library: SkillLibrary, prompt: str, project: str = "") -> str:
         for skill in skills[:_MAX_NAMED]
     ]
     has_core = "core" in library.config.toolsets
+    is_choice = isinstance(decision, Ambiguous)
     is_low_confidence = isinstance(decision, Ambiguous) and decision.is_low_confidence
-    hint = compose_hint(named, has_core=has_core, is_low_confidence=is_low_confidence)
+    hint = compose_hint(
+        named, has_core=has_core, is_choice=is_choice, is_low_confidence=is_low_confidence
+    )
     line = decision.applies if isinstance(decision, Candidate) else ""
     with_line = f"{hint} {line}".rstrip()
     return with_line if len(with_line) <= MAX_HINT_CHARACTERS else hint
 
 
-def _take_candidates(decision: Decision) -> Sequence[Candidate]:
-    """Skill for a prompt, or several if too close to call."""
-    match decision:
-        case NoMatch():
-            return ()
-        case Ambiguous(candidates):
-            return candidates
-        case best:
-            return [best]
-
-
 def compose_hint(
-    skills: Sequence[tuple[str, str]], *, has_core: bool, is_low_confidence: bool = False
+    skills: Sequence[tuple[str, str]],
+    *,
+    has_core: bool,
+    is_choice: bool = True,
+    is_low_confidence: bool = False,
 ) -> str:
-    """Compose a hint within its limit, best skills first; empty if nothing fits."""
+    """Compose a hint within its limit, best skills first; empty if nothing fits.
+
+    Several skills are a choice, or for a task with as many intents.
+    """
+    which = "of the one that fits" if is_choice else "of each"
     for count in range(len(skills), 0, -1):
-        call = _render_call([path for path, _ in skills[:count]], has_core=has_core)
+        chosen = which if count > 1 else f'"{skills[0][0]}"'
+        call = _render_call(chosen, has_core=has_core)
         form = _ONE if count == 1 else _SEVERAL
         form = _PERHAPS if is_low_confidence else form
         for length in (_DESCRIPTION_CHARACTERS, 0):
@@ -282,10 +283,9 @@ def _render_skill(path: str, description: str, length: int) -> str:
     return f"{path} ({truncate_text(description, length)})" if length and description else path
 
 
-def _render_call(paths: Sequence[str], *, has_core: bool) -> str:
+def _render_call(chosen: str, *, has_core: bool) -> str:
     tool = "get_skill with this task and" if has_core else "load_skill with"
     argument = "skill_path" if has_core else "skill_name"
-    chosen = f'"{paths[0]}"' if len(paths) == 1 else "of the one that fits"
     first = "Before you write or change code, call the MCP tool"
     return f"{first} {tool} {argument} {chosen}"
 

@@ -115,6 +115,14 @@ def test_a_skill_is_decoded_when_more_than_its_listing_is_read() -> None:
     assert replace(table[0], name="Vue") == replace(placed(skill), name="Vue")
 
 
+def test_a_skill_does_not_hold_the_text_that_was_read() -> None:
+    read = packed(make_skill("ui/react", body="Long."))[0]
+
+    assert read.body == "Long."
+    with pytest.raises(AttributeError):
+        object.__getattribute__(read, "body")
+
+
 def test_a_record_says_the_same_from_another_folder() -> None:
     skill = make_skill("a", directory=HERE / "a", files={"x": STAMP})
     before = packed(make_skill("_root"), skill)

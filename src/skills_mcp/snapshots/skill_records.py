@@ -257,7 +257,8 @@ def decode_skill_text(record: bytes) -> SkillText:
 class StoredSkill(Skill):
     """A skill that is decoded when another field than those of a `ListedSkill` is read.
 
-    Of those that compete for a task, few are looked at.
+    Of those that compete for a task, few are looked at. The table remembers the decoded
+    ones: here, the candidates of thousands of tasks would hold as many texts.
     """
 
     __slots__ = ("_decode",)
@@ -268,10 +269,7 @@ class StoredSkill(Skill):
             object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
-        decoded = self._decode()
-        for each in Skill.__slots__:
-            object.__setattr__(self, each, getattr(decoded, each))
-        return getattr(decoded, name)
+        return getattr(self._decode(), name)
 
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -6,7 +6,6 @@ a feature may answer a command before the others are imported, see `skills_mcp.h
 Rule: what a window does not need is imported after it has been forwarded.
 """
 
-import errno
 import os
 import sys
 
@@ -14,7 +13,6 @@ _ONE_THREAD = "OPENBLAS_NUM_THREADS"
 _SHOWN_AT_ONCE = {"--help", "-h", "--version", "-v"}
 # They only read, and need nothing of their process but its terminal.
 _ANSWERED = {"ask", "explain", "search", "show", "status", "tree"}
-_FULL = "The disk is full, so not all was written. Make room, or write the output elsewhere."
 _INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 
@@ -35,12 +33,6 @@ def main() -> None:
         _run_command()
     except KeyboardInterrupt:  # before a command has begun, which says what it was
         raise SystemExit(_INTERRUPTED) from None
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        # What is still in the buffer would fail again at the end, with an exit code of Python.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        raise SystemExit(f"skills-mcp: {_FULL}") from None
 
 
 def _forward(words: list[str]) -> int | None:

@@ -620,6 +620,51 @@ def test_a_full_disk_is_one_line_and_an_exit_code(tmp_path: Path, words: tuple[s
     assert done.stderr.count("\n") == 1
 
 
+NO_ROOM = """
+import errno, io
+from skills_mcp import __main__, cli
+
+errors = [OSError(errno.EDQUOT, "Disk quota exceeded")]
+
+class File(io.FileIO):
+    def write(self, data):
+        if errors:
+            raise errors.pop()
+        return super().write(data)
+
+cli._OutputFile.__bases__ = (File,)
+"""
+NO_ROOM_ELSEWHERE = """
+import errno
+from skills_mcp import __main__
+
+def run():
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+__main__._run_command = run
+"""
+
+
+@pytest.mark.usefixtures("started_anew")
+@pytest.mark.parametrize(
+    "cause, expected",
+    [
+        pytest.param(NO_ROOM, "skills-mcp: The disk is full, so not all was", id="output"),
+        pytest.param(NO_ROOM_ELSEWHERE, "Traceback (most recent call last):", id="elsewhere"),
+    ],
+)
+def test_only_of_standard_output_a_full_disk_is_one_line(cause: str, expected: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{cause}\n__main__.main()", "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(expected)
+
+
 def count_unread(pipe: int) -> int:
     """Return how many bytes nobody has read yet."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)

@@ -5,14 +5,20 @@ wrong usage, 3 the settings or the content cannot be used, 4 the sync failed wit
 older content, or in `sync` itself, or `status` sees failing syncs, 130 Ctrl-C.
 """
 
+import errno
 import os
 import sys
-from io import BufferedWriter, TextIOWrapper
+from io import BufferedWriter, FileIO, TextIOWrapper
+from select import select
+from typing import Any
 
 import click
 
 from skills_mcp.about import DISTRIBUTION, __version__
 from skills_mcp.cli.command_group import CommandGroup
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+_FULL = "The disk is full, so not all was written. Make room, or write the output elsewhere."
 
 
 @click.group(
@@ -32,21 +38,33 @@ def run_program(*, is_interrupted: bool = False) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a poor terminal costs no traceback
-    if isinstance(sys.stdout, TextIOWrapper) and not _blocks(sys.stdout):
-        sys.stdout = _open_waiting(sys.stdout)
+    if isinstance(sys.stdout, TextIOWrapper) and _is_file(sys.stdout):
+        sys.stdout = _open_output(sys.stdout)
     program(prog_name="skills-mcp", obj=KeyboardInterrupt if is_interrupted else None)
 
 
-def _blocks(stream: TextIOWrapper) -> bool:
-    try:
-        return not hasattr(os, "get_blocking") or os.get_blocking(stream.fileno())
-    except OSError:  # it is no file
-        return True
+def _is_file(stream: TextIOWrapper) -> bool:
+    """Whether a descriptor is below a stream, and no console of Windows or a buffer."""
+    return isinstance(getattr(stream.buffer, "raw", stream.buffer), FileIO)
 
 
-def _open_waiting(stream: TextIOWrapper) -> TextIOWrapper:
-    """Open standard output again, with writes that wait for room in the pipe."""
-    from skills_mcp.server.wire import WaitingFile  # for a few hosts only
+def _open_output(stream: TextIOWrapper) -> TextIOWrapper:
+    output = BufferedWriter(_OutputFile(stream.fileno(), "wb", closefd=False))
+    is_by_line = stream.line_buffering or stream.write_through
+    return TextIOWrapper(output, stream.encoding, "replace", line_buffering=is_by_line)
 
-    output = BufferedWriter(WaitingFile(stream.fileno(), "wb", closefd=False))
-    return TextIOWrapper(output, stream.encoding, "replace", line_buffering=stream.line_buffering)
+
+class _OutputFile(FileIO):
+    """Standard output: waits for room in a pipe; a full disk ends the program in one line."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            while (count := super().write(data)) is None:  # a host has made it non-blocking
+                select([], [self], [])
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            # What is still in a buffer would fail again at the end, with Python's exit code.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            raise SystemExit(f"skills-mcp: {_FULL}") from None
+        return count

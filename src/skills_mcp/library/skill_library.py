@@ -26,7 +26,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Push
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.refresher import Refresher
-from skills_mcp.content.source import Content, ContentSource, Loss, SourceState
+from skills_mcp.content.source import Content, ContentSource, SourceState
 from skills_mcp.events.privacy import UserText
 from skills_mcp.events.tracker import Tracker
 from skills_mcp.files.paths import find_composed_name, parse_relative
@@ -885,19 +885,16 @@ class SkillLibrary:
         parts = content.parts if content else ()
         found = zip(parts, not_served, strict=True)
         counts = {p.mount.at: count for p, count in found if not p.mount.only}
+        # A pinned commit has the mount of its main source.
+        losses = {(m.at, m.only): self.current.find_loss(m.source) for m in self.mounts.mounts}
         return tuple(
             replace(
                 state,
                 not_served=0 if state.pins else counts.get(state.mount, 0),
-                loss=state.loss or self._find_loss(state),
+                loss=state.loss or losses.get((state.mount, state.pins)),
             )
             for state in states
         )
-
-    def _find_loss(self, state: SourceState) -> Loss | None:
-        key = state.mount, state.pins  # a pinned commit stands where its main source does
-        sources = (each.source for each in self.mounts.mounts if (each.at, each.only) == key)
-        return self.current.find_loss(next(sources))
 
     def check_sources(self) -> tuple[SourceCheck, ...]:
         """Ask all sources concurrently.  Blocking."""

@@ -162,10 +162,15 @@ class BackgroundCache(Generic[CachedValue]):
         self._wait_seconds = wait_seconds
         self._gate = threading.Condition(threading.Lock())
         self._value: CachedValue | None = None
-        self.failure = ""
+        self._failure = ""
         self._made_at: float | None = None
         self._key: Hashable = None
-        self.is_making = False
+        self._is_making = False
+
+    @property
+    def failure(self) -> str:
+        """Why the last attempt failed; empty if it did not."""
+        return self._failure
 
     def get_stale(self, key: Hashable = None) -> CachedValue | None:
         """Newest value, None before the first; starts a refresh if stale.
@@ -173,8 +178,8 @@ class BackgroundCache(Generic[CachedValue]):
         Another `key` than that of the last refresh makes the value stale.
         """
         with self._gate:
-            if not self.is_making and (self._is_old() or key != self._key):
-                self.is_making, self._key = True, key
+            if not self._is_making and (self._is_old() or key != self._key):
+                self._is_making, self._key = True, key
                 threading.Thread(target=self._run, daemon=True).start()
                 if self._wait_seconds and not self._says_something():
                     self._gate.wait(self._wait_seconds)
@@ -182,7 +187,7 @@ class BackgroundCache(Generic[CachedValue]):
 
     def _is_old(self) -> bool:
         made_at = self._made_at
-        is_settled = self._is_empty is None or (self._says_something() and not self.failure)
+        is_settled = self._is_empty is None or (self._says_something() and not self._failure)
         seconds = self._seconds if is_settled else _RETRY_SECONDS
         return made_at is None or self._clock() - made_at >= seconds
 
@@ -202,9 +207,9 @@ class BackgroundCache(Generic[CachedValue]):
             failure = "It failed for a reason that is in the server's log."
         with self._gate:
             self._value = self._value if failure else value
-            self.failure = failure
+            self._failure = failure
             self._made_at = self._clock()
-            self.is_making = False
+            self._is_making = False
             self._gate.notify_all()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 import os
 import re
 import sys
@@ -448,6 +449,12 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "ref": lambda _: skills_mcp.open_sync(repo="x.git", ref=cast("Any", 0)),
     "environment": lambda _: skills_mcp.open_sync(environment=cast("Any", ["X"])),
     "environment['X']": lambda _: skills_mcp.open_sync(environment=cast("Any", {"X": 5})),
+    "environment, key 5": lambda _: skills_mcp.open_sync(environment=cast("Any", {5: "X"})),
+    "token": lambda _: skills_mcp.open_sync(repo="x.git", token=cast("Any", 5)),
+    "token: must be a text, not a value of": lambda _: skills_mcp.open_sync(
+        repo="x.git", token=cast("Any", b"a-secret")
+    ),
+    "wait_seconds: must be a number of": lambda _: skills_mcp.open_sync(wait_seconds=math.nan),
     "deny": lambda skills: skills.narrow(deny=None),
     "top_k": lambda skills: skills.load_examples("ui/react", "a form", top_k="3"),
     "useful": lambda skills: skills.report("ui/react", useful="no"),
@@ -602,6 +609,19 @@ async def test_opening_again_and_giving_up_closes_nothing(folder: Path) -> None:
         await _cancel(skills.open())
 
         assert await skills.list()
+
+
+async def test_opening_again_and_again_keeps_nothing(folder: Path) -> None:
+    async with skills_mcp.open(folder) as skills:
+        for _ in range(9):
+            await skills.open()
+
+        assert len(skills.to_sync()._session.users) == 1
+
+    for _ in range(9):
+        with pytest.raises(skills_mcp.ContentUnavailableError):
+            await skills.open()
+    assert len(skills.to_sync()._session.users) == 1
 
 
 async def test_opening_goes_on_for_the_others_that_wait(folder: Path) -> None:

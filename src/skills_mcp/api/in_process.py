@@ -96,19 +96,25 @@ def _require_texts(**arguments: object) -> None:
         _require(isinstance(value, str), name, "a text", value)
 
 
-def _given(**arguments: object) -> dict[str, object]:
+def _exclude_none(**arguments: object) -> dict[str, object]:
     return {name: value for name, value in arguments.items() if value is not None}
 
 
 def _require_mapping(name: str, value: Mapping[str, str] | None) -> None:
     _require(isinstance(value, Mapping | None), name, "a mapping of texts", value)
-    _require_texts(**{f"{name}[{key!r}]": text for key, text in (value or {}).items()})
+    for key, text in (value or {}).items():
+        _require_texts(**{f"{name}, key {key!r}": key, f"{name}[{key!r}]": text})
 
 
 def _require_counts(**arguments: int | None) -> None:
     for name, value in arguments.items():
         is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
         _require(value is None or is_count, name, "a whole number from 1 on", value)
+
+
+def _require_seconds(name: str, value: object) -> None:
+    # Neither a negative number nor "not a number" is a time to wait.
+    _require(isinstance(value, int | float) and value >= 0, name, "a number of seconds", value)
 
 
 def _is_list(value: object) -> bool:
@@ -122,7 +128,9 @@ def _require_choice(name: str, value: object, choices: Sequence[object]) -> None
 def _require(is_valid: bool, name: str, expected: str, value: object) -> None:  # noqa: FBT001
     if not is_valid:
         text = repr(value)
-        found = text if len(text) <= _MAX_VALUE_CHARACTERS else f"a {type(value).__name__}"
+        # Bytes are where a text is due, which may be a secret.
+        is_shown = len(text) <= _MAX_VALUE_CHARACTERS and not isinstance(value, bytes)
+        found = text if is_shown else f"a value of the type {type(value).__name__}"
         raise InvalidArgumentsError(f"{name}: must be {expected}, not {found}.")
 
 
@@ -144,7 +152,7 @@ class Session:
         self.background = BackgroundLoop(application, wait_seconds)
         self._has_source = has_source
         self.users: set[object] = set()
-        """Who has opened them and not given up; None stands for callers that cannot."""
+        """Callers that wait for the content; None once a caller has not given up."""
         self._finalizer = weakref.finalize(self, _close_on_new_thread, self.background)
         self._finalizer.atexit = False  # the background has a way of its own
 
@@ -479,7 +487,9 @@ class SyncSkills:
         Raises:
             SkillNotFoundError: There is no skill at `skill_path`, or no candidate.
         """
-        _require_texts(context=context, **_given(skill_path=skill_path, known_digest=known_digest))
+        _require_texts(
+            context=context, **_exclude_none(skill_path=skill_path, known_digest=known_digest)
+        )
         scoping = _derive_scoping(within, category, scope)
         found = self._library.route(context, skill_path, known_digest, scoping=scoping)
         match found:
@@ -521,7 +531,7 @@ class SyncSkills:
             AmbiguousNameError: Several have this name; the message has their paths.
             SkillDisabledError: The operator hides it.
         """
-        _require_texts(name=name, **_given(known_digest=known_digest))
+        _require_texts(name=name, **_exclude_none(known_digest=known_digest))
         return self._library.load_skill(name, known_digest=known_digest)
 
     def read(
@@ -591,7 +601,7 @@ class SyncSkills:
         Raises:
             SkillNotFoundError: There is nothing at `path`.
         """
-        _require_texts(**_given(path=path))
+        _require_texts(**_exclude_none(path=path))
         return self._library.tree(path)
 
     def compose_catalog(
@@ -627,7 +637,7 @@ class SyncSkills:
         """
         from skills_mcp.library import ScriptRequest
 
-        _require_texts(skill_path=skill_path, file=file, **_given(cwd=cwd))
+        _require_texts(skill_path=skill_path, file=file, **_exclude_none(cwd=cwd))
         _require_mapping("args", args)
         request = ScriptRequest(skill_path=skill_path, file=file, args=dict(args or {}), cwd=cwd)
         return self._run_request(request)
@@ -668,7 +678,7 @@ class SyncSkills:
         Raises:
             SkillDisabledError: The operator hides the skill.
         """
-        _require_texts(skill_path=skill_path, **_given(comment=comment))
+        _require_texts(skill_path=skill_path, **_exclude_none(comment=comment))
         _require(isinstance(useful, bool), "useful", "true or false", useful)
         self._library.report(skill_path, useful=useful, comment=comment)
 
@@ -797,11 +807,14 @@ class Skills:
         session.users.add(user)
         try:
             await anyio.to_thread.run_sync(session.open, abandon_on_cancel=True)
+            session.users.add(None)
         except anyio.get_cancelled_exc_class():
             session.users.discard(user)
             if not session.users:
                 Thread(target=self._sync.close, daemon=True).start()
             raise
+        finally:
+            session.users.discard(user)
         return self
 
     async def close(self) -> None:
@@ -971,8 +984,9 @@ def open_sync(  # noqa: PLR0913 - each is a keyword
     """
     _require_folders(directory)
     _require_place("home", home)
+    _require_texts(**_exclude_none(repo=repo, branch=branch, ref=ref, token=token))
     _require_mapping("environment", environment)
-    _require(isinstance(wait_seconds, int | float), "wait_seconds", "a number", wait_seconds)
+    _require_seconds("wait_seconds", wait_seconds)
     variables = dict(os.environ if environment is None else environment)
     for message in clear_placeholders(variables):
         logger.warning("%s", message)
@@ -1041,8 +1055,7 @@ class _NamedSources:
     ref: str
 
     def check(self, *, is_private: bool) -> None:
-        """Refuse arguments that are no texts, contradict each other or have no effect."""
-        _require_texts(**_given(repo=self.repo, branch=self.branch, ref=self.ref))
+        """Refuse arguments that contradict each other or have no effect."""
         if self.folders and self.repo is not None:
             raise ConfigError(
                 "directory and repo: only one of them can be given. To serve both, "

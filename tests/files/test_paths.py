@@ -1,7 +1,7 @@
 """Paths from strangers: what is refused before the disk, and what one name is."""
 
 import os
-from pathlib import PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from unicodedata import normalize
 
 import pytest
@@ -12,6 +12,7 @@ from skills_mcp.errors import InvalidPathError
 from skills_mcp.files.paths import (
     are_plain_components,
     find_composed_name,
+    find_marked_folder,
     is_path_component,
     is_plain_path,
     parse_relative,
@@ -208,3 +209,12 @@ def test_a_component_is_one_name_in_its_folder(name: str) -> None:
         assert PureWindowsPath("C:/folder", name).parent == PureWindowsPath("C:/folder")
     if are_plain_components([name]):
         assert is_path_component(name)
+
+
+def test_a_broken_link_marks_no_folder_as_in_git(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / ".git").symlink_to("absent")
+
+    assert find_marked_folder(inner, ".git") == tmp_path

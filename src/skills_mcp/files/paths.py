@@ -158,11 +158,15 @@ def iterate_folders(path: str) -> Iterator[str]:
 
 
 def find_marked_folder(folder: Path, *markers: str) -> Path | None:
-    """Find the nearest folder with a marker, such as `.git`, from a folder upwards."""
-    above = (folder, *folder.parents)
-    # Unlike the method, this function does not fail in a folder without permission.
-    marked = (each for each in above if any(os.path.lexists(each / name) for name in markers))
-    return next(marked, None)
+    """Find the nearest folder with a marker, such as `.git`, from a folder upwards.
+
+    A broken link is no marker, as in Git.
+    """
+    for above in (folder, *folder.parents):
+        # Unlike the method, this function does not fail in a folder without permission.
+        if any(os.path.exists(above / name) for name in markers):  # noqa: PTH110
+            return above
+    return None
 
 
 def can_find(path: Path) -> bool:

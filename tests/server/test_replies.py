@@ -559,3 +559,18 @@ def test_lists_beside_a_text_of_any_length_have_an_eighth_of_the_limit() -> None
 
     assert 2_000 < len(json.dumps(shown["files"])) <= 20_000 // 8
     assert shown["files_count"] == 5000
+
+
+def test_a_reply_that_fits_is_serialised_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    serialise, calls = json.dumps, []
+
+    def count(*args: Any, **options: Any) -> str:
+        calls.append(args)
+        return serialise(*args, **options)
+
+    monkeypatch.setattr(json, "dumps", count)
+
+    (text,) = _texts(Reply({"items": ["one", "two"]}, lists=("items",)), "json")
+
+    assert len(calls) == 1
+    assert json.loads(text) == {"items": ["one", "two"]}

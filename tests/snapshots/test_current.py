@@ -1,7 +1,9 @@
 """How long older commits stay on the disk, and which sources have a timer."""
 
+import ctypes
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from skills_mcp.routing.decision import NoMatch
 from skills_mcp.skills.source_layout import FolderListing, FolderTree
 from skills_mcp.snapshots.current import CurrentSnapshot
 from tests.packages import package_text, write_package
-from tests.support import Upstream, open_library, served_by
+from tests.support import Upstream, open_library, served_by, write_skill
 
 
 @pytest.mark.parametrize(
@@ -192,3 +194,16 @@ def test_synonyms_of_a_folder_that_were_edited_without_a_skill_count(tmp_path: P
     library.sync()
 
     assert not isinstance(library.view().decide("complete a questionnaire"), NoMatch)
+
+
+def test_what_reading_took_is_given_back_once_the_skills_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trimmed: list[int] = []
+    library = SimpleNamespace(malloc_trim=trimmed.append)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
+    write_skill(tmp_path, "one.md")
+
+    open_library(tmp_path)
+
+    assert trimmed == [0]

@@ -1,5 +1,6 @@
 """Which place wins, and how files are read."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,7 @@ def test_a_file_becomes_a_layer_that_is_named_after_it(
 ) -> None:
     path = write(tmp_path / "config.yaml", text)
 
-    assert load_file(path) == Layer(str(path), values)
+    assert load_file(path)[:2] == (str(path), values)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +157,28 @@ def test_a_key_that_occurs_twice_is_refused_as_one_of_them_would_not_count(
 
     with pytest.raises(ConfigError, match=r"config\.yaml: sync occurs twice"):
         load_file(path)
+
+
+def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path: Path) -> None:
+    lines = (
+        *("# of the operator", "refresh:", "  enabled: maybe", "sync: {verify: tag}", "sources:"),
+        *("  - folder: /a", "    branch: next", "    everywhere: 1", "  - folder: /b"),
+    )
+    file = load_file(write(tmp_path / "config.yaml", "\n".join(lines)))
+    layers = (file, Layer("environment", {"matching": {"min_score": "x"}}))
+
+    with pytest.raises(ConfigError) as caught:
+        Settings(layers).resolve()
+
+    found = re.findall(r"^(?:.*config\.yaml:)?(\w+): (\S+)", str(caught.value), re.MULTILINE)
+    assert {*found} == {
+        ("3", "refresh.enabled:"),
+        ("environment", "matching.min_score:"),
+        ("8", "sources[0].everywhere:"),
+        ("6", "sources[0]"),
+        ("9", "sources[0]"),
+        ("4", "sync.verify"),
+    }
 
 
 @pytest.mark.parametrize("name", ["absent.yaml", "folder"])

@@ -311,32 +311,37 @@ SYNC_RULES = (
 """Keys of `sync`, the settings in which they are refused, and why."""
 
 
-def source_findings(settings: Mapping[str, Any]) -> Iterator[str]:
+Finding = tuple[Sequence[Step], str]
+"""Path of a setting, and what is wrong with it."""
+
+
+def source_findings(settings: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield errors of the operator's sources, except those of single keys.
 
     Other types than a list of mappings are reported by the key checks.
     """
-    mounted: dict[str, list[str]] = {}
+    mounted: dict[str, list[int]] = {}
     sources = settings["sources"]
     for number, source in enumerate(sources if isinstance(sources, tuple) else ()):
         if not isinstance(source, Mapping):
             continue
-        name = name_key(("sources", number))
+        path = ("sources", number)
         for group in SOURCE_RULES:
             broken = (
                 rule for rule in group if fits(rule.among, settings) and fits(rule.refused, source)
             )
             for rule in islice(broken, 1):
-                yield f"{name} {rule.describe(source, settings['sync'])}"
-        mounted.setdefault(simplify_path(str(source.get("mount", ""))), []).append(name)
-    for mount, names in mounted.items():
-        if len(names) > 1:
-            yield _describe_duplicate_mount(names, mount)
+                yield path, f"{name_key(path)} {rule.describe(source, settings['sync'])}"
+        mounted.setdefault(simplify_path(str(source.get("mount", ""))), []).append(number)
+    for mount, numbers in mounted.items():
+        if len(numbers) > 1:
+            names = [name_key(("sources", number)) for number in numbers]
+            yield ("sources", numbers[-1]), _describe_duplicate_mount(names, mount)
 
 
-def sync_findings(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def sync_findings(settings: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the keys of `sync` that need allowed signers, if there are none."""
-    return ((key, text) for key, refused, text in SYNC_RULES if fits(refused, settings))
+    return ((("sync", key), text) for key, refused, text in SYNC_RULES if fits(refused, settings))
 
 
 def fits(schema: Schema, value: Any) -> bool:

@@ -156,6 +156,8 @@ class Layer(NamedTuple):
 
     origin: str
     values: Mapping[str, Any]
+    text: str = ""
+    """YAML of the values, in which a message names the line."""
 
 
 def load_file(path: Path) -> Layer:
@@ -190,7 +192,7 @@ def read_layer(origin: str, handle: BinaryIO) -> Layer:
         return Layer(origin, {})
     if not isinstance(values, dict):
         raise ConfigError(f"{origin}: must hold `section: {{key: value}}` pairs")
-    return Layer(origin, values)
+    return Layer(origin, values, text)
 
 
 def merge_layers(layers: tuple[Layer, ...]) -> dict[str, Any]:
@@ -268,15 +270,18 @@ class Settings:
             Config.model_validate(values)
         except ValidationError as error:
             for detail in error.errors():
-                origin = self._find_origin_layer(find_error_path(detail)).origin
-                yield f"{origin}: {describe_validation_error(detail)}"
+                path = find_error_path(detail)
+                yield f"{self._locate(path)}: {describe_validation_error(detail)}"
 
     def _wrong_sources(self, values: Mapping[str, Any]) -> Iterator[str]:
-        origin = self._find_origin_layer(("sources",)).origin
-        for finding in source_findings(values):
-            yield f"{origin}: {finding}"
-        for key, finding in sync_findings(values):
-            yield f"{self._find_origin_layer(('sync', key)).origin}: {finding}"
+        for path, finding in (*source_findings(values), *sync_findings(values)):
+            yield f"{self._locate(path)}: {finding}"
+
+    def _locate(self, path: Sequence[Step]) -> str:
+        """Origin of a value, with its line in a file."""
+        layer = self._find_origin_layer(path)
+        line = safe_yaml.find_line(layer.text, path)
+        return f"{layer.origin}:{line}" if line else layer.origin
 
     def _find_origin_layer(self, path: Sequence[Step]) -> Layer:
         """Find the highest layer with a value, or with the list around it."""

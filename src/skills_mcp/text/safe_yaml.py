@@ -6,7 +6,7 @@ either, so both are refused before construction.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -71,6 +71,32 @@ def parse_yaml_strings(text: str) -> StringDocument:
         pairs = node.value if isinstance(value, dict) else ()
         lines = {key.value: key.start_mark.line for key, _ in pairs}
         return StringDocument(value, lines, tuple(loader.repeated))
+
+
+def find_line(text: str, path: Sequence[str | int]) -> int:
+    r"""Line of a key or an item, else of the nearest above it; 0 if there is none.
+
+    >>> find_line("a:\n  b: [1]", ("a", "b", "c"))
+    2
+    """
+    import yaml
+
+    line, node = 0, yaml.compose(text, Loader=_string_loader())
+    for step in path:
+        marked, node = _children(node).get(step, (None, None))
+        line = marked.start_mark.line + 1 if marked else line
+    return line
+
+
+def _children(node: Any) -> Mapping[str | int, tuple[Any, Any]]:
+    """Node with the mark, and value, of each key or item."""
+    match getattr(node, "id", ""):
+        case "mapping":
+            return {key.value: (key, value) for key, value in node.value}
+        case "sequence":
+            return {number: (item, item) for number, item in enumerate(node.value)}
+        case _:
+            return {}
 
 
 @cache

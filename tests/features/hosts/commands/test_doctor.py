@@ -238,7 +238,7 @@ def test_a_setting_is_mistyped(invoke: Run, home: Path) -> None:
     repaired = find(diagnose(invoke, *CONTENT), "settings")
 
     assert not broken["ok"]
-    assert f"{file}: unknown key matching.min_scroe" in broken["message"]
+    assert f"{file}:1: unknown key matching.min_scroe" in broken["message"]
     assert "did you mean min_score?" in broken["message"]
     assert repaired["ok"]
 

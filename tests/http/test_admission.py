@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from skills_mcp.config import Http
 from skills_mcp.http import admission
 from skills_mcp.http.admission import AdmissionControl, BodyBufferMiddleware
+from skills_mcp.http.error_responses import error_response
 from skills_mcp.http.routes import opens_stream
 from skills_mcp.server.callers import CLIENT_KEY
 
@@ -210,6 +211,36 @@ async def test_a_body_that_comes_too_slowly_is_refused(app: Busy) -> None:
     assert refused.status_code == 408
     assert refused.headers["Connection"] == "close"
     assert refused.json()["error"]["data"]["code"] == "REQUEST_TOO_SLOW"
+
+
+async def test_who_is_refused_in_a_browser_gets_a_page(app: Busy) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+    async def never() -> AsyncIterator[bytes]:
+        yield b"a=b"
+        await anyio.sleep_forever()
+
+    async with client_of(app, limits(request_timeout_seconds=0.01)) as client:
+        slow = await client.post("/add", content=never(), headers=browser)
+    async with client_of(app, limits()) as client, anyio.create_task_group() as tasks:
+        crowd = Crowd(client, tasks)
+        await crowd.ask(4, url="/add", headers=browser)
+        [busy] = crowd.replies
+        app.may_answer.set()
+
+    for page, status, title in ((slow, 408, "Request Timeout"), (busy, 503, "Service Unavailable")):
+        assert page.status_code == status
+        assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert f"<h1>{title}</h1>" in page.text
+    assert "Send it again." in slow.text
+    assert f"Try again in {busy.headers['Retry-After']} s" in busy.text
+
+
+async def test_a_message_in_a_page_is_no_markup() -> None:
+    async with at(error_response(400, "X", "<script>"), "127.0.0.1") as client:
+        page = await client.get("/", headers={"Accept": "text/html"})
+
+    assert "<p>&lt;script&gt;</p>" in page.text
 
 
 async def test_clients_that_send_slowly_keep_no_call_from_being_answered(

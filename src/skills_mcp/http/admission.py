@@ -18,7 +18,7 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.config import Http
@@ -431,14 +431,14 @@ class BodyBufferMiddleware:
         """Read the complete body; a response if it is rejected."""
         declared = headers.get("content-length", "")
         if declared.isdecimal() and int(declared[:20]) > body.max_bytes:
-            return _too_large(body.max_bytes, headers)
+            return _too_large(body.max_bytes)
         with anyio.move_on_after(self._http.request_timeout_seconds) as timeout:
             while not body.is_complete:
                 self._body_bytes[client] += body.add(await receive())
                 if body.is_abandoned:
                     return None
                 if len(body.content) > body.max_bytes:
-                    return _too_large(body.max_bytes, headers)
+                    return _too_large(body.max_bytes)
                 if self._is_out_of_memory(client):
                     return busy_response()
         return _too_slow() if timeout.cancelled_caught else None
@@ -496,18 +496,13 @@ def _with_retry_after(send: Send) -> Send:
     return on_response_start(send, complete)
 
 
-def _too_large(max_bytes: int, headers: Headers) -> Response:
-    message = f"The request is larger than {max_bytes:,} bytes. Send a shorter one."
-    if "text/html" in headers.get("accept", ""):  # a form, whose page cannot be made without it
-        return HTMLResponse(_TOO_LARGE_PAGE.format(message), 413)
-    return error_response(413, "REQUEST_TOO_LARGE", message)
-
-
-_TOO_LARGE_PAGE = (
-    '<!doctype html><html lang="en"><meta name="viewport" content="width=device-width">'
-    "<title>Too large</title><h1>Too large</h1><p>{} Go back, and leave out what agents do "
-    "not need, or ask the operator for a higher http.max_body_bytes.</p></html>"
-)
+def _too_large(max_bytes: int) -> Response:
+    return error_response(
+        413,
+        "REQUEST_TOO_LARGE",
+        f"The request is larger than {max_bytes:,} bytes. Send a shorter one, or ask the operator "
+        "for a higher http.max_body_bytes.",
+    )
 
 
 def _too_slow() -> Response:

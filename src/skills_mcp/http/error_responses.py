@@ -4,16 +4,40 @@ Clients show the message of a JSON-RPC error to the agent, even with an error st
 any other body they only report an unspecific server error.
 """
 
+import json
 import random
 from collections.abc import Mapping
+from html import escape
+from http import HTTPStatus
 
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
 # Clients that were refused together do not come back together.
 _RETRY_AFTER_SECONDS = (1, 5)
 
 _SERVER_ERROR = 500  # from here on, the request was not at fault
+
+
+class _ErrorResponse(JSONResponse):
+    """JSON-RPC error; in a browser, a page with its message."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if "text/html" in Headers(scope=scope).get("accept", ""):
+            message = escape(json.loads(bytes(self.body))["error"]["message"])
+            title = HTTPStatus(self.status_code).phrase
+            self.body = _PAGE.format(title=title, message=message).encode()
+            self.headers["Content-Type"] = "text/html; charset=utf-8"
+            self.headers["Content-Length"] = str(len(self.body))
+        await super().__call__(scope, receive, send)
+
+
+_PAGE = (
+    '<!doctype html><html lang="en"><meta name="viewport" content="width=device-width">'
+    "<title>{title}</title><h1>{title}</h1><p>{message}</p></html>"
+)
 
 
 def error_response(
@@ -22,7 +46,7 @@ def error_response(
     """JSON-RPC error with an HTTP status; `code` is stable and in capitals."""
     number = INTERNAL_ERROR if status >= _SERVER_ERROR else INVALID_REQUEST
     error = {"code": number, "message": message, "data": {"code": code}}
-    return JSONResponse(
+    return _ErrorResponse(
         {"jsonrpc": "2.0", "id": None, "error": error},
         status_code=status,
         headers=headers,

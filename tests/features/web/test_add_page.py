@@ -263,7 +263,7 @@ def test_an_archive_that_is_too_large_gets_a_page_without_scripts_too(site: Site
 
     page.get_by_role("button", name="Look into it").click()
 
-    expect(page.get_by_role("heading", level=1)).to_have_text("Too large")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Too Large")
     expect(page.get_by_text("ask the operator for a higher http.max_body_bytes")).to_be_visible()
 
 

@@ -14,6 +14,7 @@ from tests.support import (
     PATIENCE_SECONDS,
     SKILLS_CONTENT,
     Upstream,
+    git,
     skill_text,
     write,
     write_skill,
@@ -116,6 +117,14 @@ def run_on_terminal(command: list[str], environment: dict[str, str]) -> str:
             pass
     os.close(ours)
     return shown.decode()
+
+
+def test_a_dumb_terminal_gets_no_line_of_progress() -> None:
+    command = [sys.executable, "-m", "skills_mcp", "tree", "--no-pager"]
+
+    shown = run_on_terminal([*command, f"--skills-dir={SKILLS_CONTENT}"], {"TERM": "dumb"})
+
+    assert shown.startswith("root")
 
 
 @pytest.mark.spec("4.2")
@@ -325,6 +334,19 @@ def test_an_empty_folder_is_told_what_a_skill_is(invoke: Run, tmp_path: Path) ->
     assert "No skill was found: a skill is a Markdown file" in empty.stdout
     assert "0 skills served" in hidden.stdout
     assert "No skill was found" not in hidden.stdout
+
+
+def test_a_bare_repository_is_named_with_how_to_serve_it(
+    invoke: Run, upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"skills/one.md": skill_text()})
+    git("clone", "--quiet", "--bare", upstream.url, "bare.git", cwd=tmp_path)
+
+    done = invoke("tree", "--skills-dir", str(tmp_path / "bare.git"))
+
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "bare.git is a bare Git repository, without files." in done.stderr
+    assert "--repo" in done.stderr
 
 
 def test_a_wrong_subfolder_is_the_first_thing_that_is_said(invoke: Run, upstream: Upstream) -> None:

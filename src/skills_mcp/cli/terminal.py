@@ -159,8 +159,8 @@ def render_problem(problem: Problem) -> dict[str, str | int]:
 
 
 def _is_watched(console: Console) -> bool:
-    """Whether progress can be drawn: `FORCE_COLOR` alone makes no terminal of a log."""
-    return console.is_terminal and console.file.isatty()
+    """Whether progress can be drawn: neither in a log with `FORCE_COLOR` nor if TERM is dumb."""
+    return console.is_interactive and console.file.isatty()
 
 
 _PROGRESS_DELAY_SECONDS = 1.0

@@ -307,7 +307,7 @@ class LocalFolder:
         """Open the folder in its present state.
 
         Raises:
-            SyncError: It does not exist, or cannot be read.
+            SyncError: It does not exist, cannot be read, or is a bare repository.
         """
         try:
             os.scandir(self.directory).close()
@@ -315,6 +315,11 @@ class LocalFolder:
             raise SyncError(
                 f"the folder {self.name} cannot be read: {error.strerror}. {self._advice}."
             ) from error
+        if (self.directory / "objects").is_dir() and (self.directory / "HEAD").is_file():
+            raise SyncError(
+                f"the folder {self.name} is a bare Git repository, without files. Serve it as a "
+                "repository (--repo, SKILLS_REPO or sources[].repo), or name a clone of it."
+            )
         return Checkout(self.directory, None, datetime.now(UTC))
 
 

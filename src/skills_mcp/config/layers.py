@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 from pydantic import ValidationError
 
 from skills_mcp.config.findings import (
+    Finding,
     Step,
     describe_validation_error,
     find_error_path,
@@ -245,7 +246,7 @@ class Settings:
         if not any(layer.values for layer in self.layers):
             return Config.model_construct()  # nothing to check, so no checker is built
         values = merge_layers((_defaults(), *self.layers))
-        if findings := (*self._wrong_keys(values), *self._wrong_sources(values)):
+        if findings := [f"{self._locate(path)}: {text}" for path, text in _find_errors(values)]:
             raise ConfigError("\n".join(findings))
         return Config.model_validate(values)
 
@@ -265,29 +266,26 @@ class Settings:
         layers = (_defaults(), Layer(content.origin, values), *self.layers)
         return Config.model_validate(merge_layers(layers)), tuple(findings)
 
-    def _wrong_keys(self, values: Mapping[str, Any]) -> Iterator[str]:
-        try:
-            Config.model_validate(values)
-        except ValidationError as error:
-            for detail in error.errors():
-                path = find_error_path(detail)
-                yield f"{self._locate(path)}: {describe_validation_error(detail)}"
-
-    def _wrong_sources(self, values: Mapping[str, Any]) -> Iterator[str]:
-        for path, finding in (*source_findings(values), *sync_findings(values)):
-            yield f"{self._locate(path)}: {finding}"
-
     def _locate(self, path: Sequence[Step]) -> str:
-        """Origin of a value, with its line in a file."""
-        layer = self._find_origin_layer(path)
+        """Origin of a value, with its line in a file.
+
+        The highest layer with the value counts, or with the list around it.
+        """
+        keys = tuple(takewhile(lambda step: isinstance(step, str), path))
+        holding = (layer for layer in self.layers[::-1] if _holds(layer, keys))
+        layer = next(holding, _defaults())
         line = safe_yaml.find_line(layer.text, path)
         return f"{layer.origin}:{line}" if line else layer.origin
 
-    def _find_origin_layer(self, path: Sequence[Step]) -> Layer:
-        """Find the highest layer with a value, or with the list around it."""
-        keys = tuple(takewhile(lambda step: isinstance(step, str), path))
-        holding = (layer for layer in self.layers[::-1] if _holds(layer, keys))
-        return next(holding, _defaults())
+
+def _find_errors(values: Mapping[str, Any]) -> Iterator[Finding]:
+    try:
+        Config.model_validate(values)
+    except ValidationError as error:
+        for detail in error.errors():
+            yield find_error_path(detail), describe_validation_error(detail)
+    yield from source_findings(values)
+    yield from sync_findings(values)
 
 
 def _holds(layer: Layer, keys: Sequence[Step]) -> bool:

@@ -5,13 +5,21 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from threading import Event, Thread, Timer
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+)
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -24,7 +32,6 @@ if TYPE_CHECKING:  # or there is not enough memory to print that there is not en
     from skills_mcp.library import SkillLibrary, Snapshot
 
 _WHOLE_LINES = 100_000
-_GLANCE_SECONDS = 0.2
 
 
 def open_console() -> Console:
@@ -224,33 +231,23 @@ def sync_progress(library: "SkillLibrary") -> Iterator[None]:
     if not _is_watched(console):
         yield
         return
-    message = f"Reading {library.mounts.name} …"
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
+    text = TextColumn("{task.description} {task.fields[mounts].doing}", markup=False)
     is_own = find_invocation() is None  # the streams of a server are not redirected
     with Progress(
-        *(*columns, BarColumn()),
+        *(SpinnerColumn(), text, _SyncBar()),
         console=console,
         transient=True,
         redirect_stdout=is_own,
         redirect_stderr=is_own,
     ) as bar:
-        task = bar.add_task(message, total=None)
-        ending = Event()
+        bar.add_task(f"Reading {library.mounts.name} …", total=None, mounts=library.mounts)
+        yield
 
-        def follow() -> None:
-            while not ending.wait(_GLANCE_SECONDS):
-                progress = library.mounts.progress
-                bar.update(
-                    task,
-                    description=f"{message} {library.mounts.doing}",
-                    completed=progress.done,
-                    total=progress.total or None,
-                )
 
-        watcher = Thread(target=follow, daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            ending.set()
-            watcher.join()
+class _SyncBar(BarColumn):
+    """Bar that reads how far a sync is, each time that it is drawn."""
+
+    def render(self, task: Task) -> ProgressBar:
+        progress = task.fields["mounts"].progress
+        task.completed, task.total = progress.done, progress.total or None
+        return super().render(task)

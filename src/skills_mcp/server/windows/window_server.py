@@ -430,15 +430,14 @@ async def _receive_greeting(connection: socket.socket) -> Greeting:
         ValueError: It is no greeting of this version.
         OSError: The connection has failed.
     """
-    data, logs = await _receive_first(connection)
-    loop = asyncio.get_running_loop()
+    data, logs = await _receive(connection, max_descriptors=1)
     try:
         while b"\n" not in data and len(data) < _HEADER_BYTES:
-            data += await _receive_more(loop, connection)
+            data += (await _receive(connection))[0]
         header, _, body = data.partition(b"\n")
         kind, length = _parse_header(header)
         while len(body) < length:
-            body += await _receive_more(loop, connection)
+            body += (await _receive(connection))[0]
         return _parse_greeting(kind, body, logs[0] if logs else -1)
     except BaseException:
         for descriptor in logs:
@@ -453,20 +452,15 @@ def _parse_header(header: bytes) -> tuple[str, int]:
     return kind.decode(), int(length)
 
 
-async def _receive_more(loop: asyncio.AbstractEventLoop, connection: socket.socket) -> bytes:
-    data = await loop.sock_recv(connection, _READ_BYTES)
-    if not data:
-        raise ConnectionResetError("it has ended before its greeting")
-    return data
-
-
-async def _receive_first(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """First bytes, and the descriptors that come with them."""
+async def _receive(
+    connection: socket.socket, *, max_descriptors: int = 0
+) -> tuple[bytes, list[int]]:
+    """Next bytes, and the descriptors that come with them."""
     await anyio.wait_readable(connection)
-    data, logs, _, _ = socket.recv_fds(connection, _READ_BYTES, 1)
+    data, descriptors, _, _ = socket.recv_fds(connection, _READ_BYTES, max_descriptors)
     if not data:
         raise ConnectionResetError("it has ended before its greeting")
-    return data, logs
+    return data, descriptors
 
 
 def _parse_greeting(kind: str, body: bytes, log: int) -> Greeting:

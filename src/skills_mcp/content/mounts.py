@@ -429,10 +429,6 @@ class _RepositoryToken:
         token = environment.get("GITHUB_TOKEN") or None
         return cls(token, _absolute_path(file) if file else None)
 
-    def add_to(self, remote: Remote) -> Remote:
-        """Add the token; a file wins, and is read again for every sync."""
-        return replace(remote, token=self.token, token_file=self.file)
-
     @property
     def is_set(self) -> bool:
         return bool(self.token or self.file)
@@ -639,7 +635,8 @@ def _parse_remotes(
         address = _resolve_address(source.repo, f"sources[{number}].repo", folder)
         remote = Remote.parse(address, source.branch, pin=source.ref)
         if not remote.token and secret.is_set:
-            with_secret = secret.add_to(remote)
+            # A file wins, and is read again for every sync.
+            with_secret = replace(remote, token=secret.token, token_file=secret.file)
             host = host or with_secret.host
             # Without a host it is never sent, and the message says why.
             remote = with_secret if with_secret.host in {"", host} else remote

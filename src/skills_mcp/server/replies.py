@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import accumulate
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -397,7 +396,7 @@ def refresh_result(result: Refreshed) -> Reply:
             "commit_hash": result.commit,
             "files_changed": result.files_changed,
             "skills_reindexed": result.skills_reindexed,
-            "last_sync": _time(result.synced_at),
+            "last_sync": render_time(result.synced_at) if result.synced_at else None,
         }
     else:
         data = {
@@ -478,10 +477,6 @@ def _changes(changes: SkillChanges) -> dict[str, Any]:
     if changes.loss:
         data["warning"] = f"Tell the user: {changes.loss}."
     return data
-
-
-def _time(moment: datetime | None) -> str | None:
-    return render_time(moment) if moment else None
 
 
 def _near(candidate: Candidate) -> dict[str, Any]:

@@ -436,7 +436,7 @@ class _ManifestReader:
 
     def find_plugins(self) -> Iterator[_Plugin]:
         known: set[str] = set()
-        for plugin in (*self._find_listed(), *self._find_unlisted()):
+        for plugin in (*self._find_listed(), *self._descend(PLUGINS_FOLDER, 1)):
             if plugin.folder not in known or not plugin.folder:
                 known.add(plugin.folder)
                 yield plugin
@@ -465,10 +465,6 @@ class _ManifestReader:
             self._warn(_NO_SOURCE, name)
             return None
         return folder
-
-    def _find_unlisted(self) -> Iterator[_Plugin]:
-        if has_folder(self.tree, PLUGINS_FOLDER):
-            yield from self._descend(PLUGINS_FOLDER, 1)
 
     def _descend(self, folder: str, depth: int) -> Iterator[_Plugin]:
         for name, entry in list_or_empty(self.tree, folder).items():

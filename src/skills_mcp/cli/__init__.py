@@ -10,7 +10,7 @@ import os
 import sys
 from io import BufferedWriter, FileIO, TextIOWrapper
 from select import select
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -38,17 +38,16 @@ def run_program(*, is_interrupted: bool = False) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a poor terminal costs no traceback
-    if isinstance(sys.stdout, TextIOWrapper) and _is_file(sys.stdout):
-        sys.stdout = _open_output(sys.stdout)
+    sys.stdout = _open_output(sys.stdout)
     program(prog_name="skills-mcp", obj=KeyboardInterrupt if is_interrupted else None)
 
 
-def _is_file(stream: TextIOWrapper) -> bool:
-    """Whether a descriptor is below a stream, and no console of Windows or a buffer."""
-    return isinstance(getattr(stream.buffer, "raw", stream.buffer), FileIO)
-
-
-def _open_output(stream: TextIOWrapper) -> TextIOWrapper:
+def _open_output(stream: TextIO) -> TextIO:
+    """Open standard output as `_OutputFile`, unless it is a console of Windows or in memory."""
+    buffer = getattr(stream, "buffer", None)
+    is_file = isinstance(getattr(buffer, "raw", buffer), FileIO)
+    if not is_file or not isinstance(stream, TextIOWrapper):
+        return stream
     output = BufferedWriter(_OutputFile(stream.fileno(), "wb", closefd=False))
     is_by_line = stream.line_buffering or stream.write_through
     return TextIOWrapper(output, stream.encoding, "replace", line_buffering=is_by_line)

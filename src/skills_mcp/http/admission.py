@@ -528,7 +528,6 @@ _SESSION_RETRY_SECONDS = (5, 5)
 
 _VERSION_HEADER = MCP_PROTOCOL_VERSION_HEADER.lower().encode()
 _ID_HEADER = MCP_SESSION_ID_HEADER.lower().encode()
-_FIRST_FAULT = 400
 
 
 @dataclass(slots=True, eq=False)
@@ -659,7 +658,7 @@ class _RecordedStart:
 
     @property
     def is_success(self) -> bool:
-        return 0 < self.status < _FIRST_FAULT
+        return 0 < self.status < HTTPStatus.BAD_REQUEST
 
     def record(self, message: Message) -> None:
         self.status = message["status"]
@@ -675,5 +674,5 @@ async def _receive_nothing() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-async def _discard(message: Message) -> None:
-    del message
+async def _discard(_message: Message) -> None:
+    pass

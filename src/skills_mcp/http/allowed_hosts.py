@@ -117,23 +117,14 @@ class AllowedAddresses:
         return bool({_join(scheme, name, port), _join(scheme, name, _ANY_PORT)} & self.origins)
 
 
+@dataclass(frozen=True, slots=True)
 class HostOriginMiddleware:
-    """Middleware that rejects other hosts (421) and origins (403).
+    """Middleware that rejects other hosts (421) and origins (403)."""
 
-    Args:
-        trust_proxy_headers: Use `X-Forwarded-Host` instead of `Host`.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        addresses: AllowedAddresses,
-        trust_proxy_headers: bool = False,
-    ) -> None:
-        self._app = app
-        self._addresses = addresses
-        self._trust_proxy_headers = trust_proxy_headers
+    _app: ASGIApp
+    _addresses: AllowedAddresses
+    _trust_proxy_headers: bool = False
+    """Use `X-Forwarded-Host` instead of `Host`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (self._refuse(scope) or self._app)(scope, receive, send)
@@ -190,7 +181,7 @@ def with_address_check(app: ASGIApp, http: Http) -> ASGIApp:
         expose_headers=_EXPOSED_HEADERS,
     )
     addresses, trusted = AllowedAddresses.of(http), http.trust_proxy_headers
-    return HostOriginMiddleware(shared, addresses=addresses, trust_proxy_headers=trusted)
+    return HostOriginMiddleware(shared, addresses, trusted)
 
 
 def is_loopback_host(host: str) -> bool:

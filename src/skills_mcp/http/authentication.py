@@ -342,20 +342,15 @@ def derive_grants(config: Config) -> Grants | None:
     return (*config.access, *early) or None
 
 
+@dataclass(frozen=True, slots=True)
 class AnonymousAuthMiddleware:
-    """Middleware for anonymous access with fixed scopes.
+    """Middleware for anonymous access with fixed scopes."""
 
-    Args:
-        grants: Only unconditional ones apply.
-    """
-
-    def __init__(
-        self, app: ASGIApp, grants: Grants | None, scopes: frozenset[str], rule: ScopeRule
-    ) -> None:
-        self._app = app
-        self._grants = grants
-        self._scopes = scopes
-        self._rule = rule
+    _app: ASGIApp
+    _grants: Grants | None
+    """Only unconditional ones apply."""
+    _scopes: frozenset[str]
+    _rule: ScopeRule
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app

@@ -18,8 +18,6 @@ from starlette.types import Receive, Scope, Send
 # Clients that were refused together do not come back together.
 _RETRY_AFTER_SECONDS = (1, 5)
 
-_SERVER_ERROR = 500  # from here on, the request was not at fault
-
 
 class _ErrorResponse(JSONResponse):
     """JSON-RPC error; in a browser, a page with its message."""
@@ -44,7 +42,8 @@ def error_response(
     status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
     """JSON-RPC error with an HTTP status; `code` is stable and in capitals."""
-    number = INTERNAL_ERROR if status >= _SERVER_ERROR else INVALID_REQUEST
+    is_ours = status >= HTTPStatus.INTERNAL_SERVER_ERROR  # the request was not at fault
+    number = INTERNAL_ERROR if is_ours else INVALID_REQUEST
     error = {"code": number, "message": message, "data": {"code": code}}
     return _ErrorResponse(
         {"jsonrpc": "2.0", "id": None, "error": error},

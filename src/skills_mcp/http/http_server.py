@@ -335,7 +335,7 @@ def create_operations(http: Http, health: Health, metrics: Metrics) -> ASGIApp:
         ]
     )
     addresses = AllowedAddresses.of_operations(http)
-    return Router(default=HostOriginMiddleware(app, addresses=addresses))
+    return Router(default=HostOriginMiddleware(app, addresses))
 
 
 _BACKLOG = 2048  # connections that wait to be accepted; the kernel may allow fewer

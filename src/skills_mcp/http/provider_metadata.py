@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -29,8 +30,6 @@ logger = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 5.0
 _MAX_BYTES = 1_048_576  # key sets have a few thousand
 
-_OK = 200
-_SERVER_ERROR = 500
 _NOT_HERE = frozenset({400, 401, 403, 404, 405, 406, 410})
 
 
@@ -80,7 +79,7 @@ class ProviderDocuments:
         status, body = self._ask("GET", address, headers=headers)
         if is_optional and status in _NOT_HERE:
             return None
-        if status != _OK:
+        if status != HTTPStatus.OK:
             raise ProviderUnavailableError(f"{address} answers {status}")
         return _parse(body, address)
 
@@ -91,7 +90,7 @@ class ProviderDocuments:
             ProviderUnavailableError: Server error, too large or too slow.
         """
         status, body = self._ask("POST", address, headers=headers, content=form)
-        if status >= _SERVER_ERROR:
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise ProviderUnavailableError(f"{address} answers {status}")
         return _parse(body, address)
 

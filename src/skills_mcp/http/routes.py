@@ -6,6 +6,7 @@ so they tell no more than name, version and address.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -60,15 +61,13 @@ def card_routes(locate: Locate) -> list[Route]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
 class _Document:
     """ASGI application of one of the two documents."""
 
-    def __init__(
-        self, locate: Locate, media_type: str, describe: Callable[[str], Mapping[str, Any]]
-    ) -> None:
-        self._locate = locate
-        self._media_type = media_type
-        self._describe = describe
+    _locate: Locate
+    _media_type: str
+    _describe: Callable[[str], Mapping[str, Any]]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (refuse_method(scope) or self._respond(scope))(scope, receive, send)

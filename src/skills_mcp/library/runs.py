@@ -65,20 +65,14 @@ class _Run:
         return self.prepared.command.sandbox if self.prepared else None
 
 
+@dataclass(frozen=True, slots=True)
 class Runs:
     """Runs permitted scripts and commands, and records each."""
 
-    def __init__(
-        self,
-        tracker: Tracker,
-        runner: ScriptRunner,
-        audit: AuditFile,
-        script_environment: ScriptEnvironment,
-    ) -> None:
-        self._tracker = tracker
-        self._runner = runner
-        self._audit = audit
-        self._script_environment = script_environment
+    _tracker: Tracker
+    _runner: ScriptRunner
+    _audit: AuditFile
+    _script_environment: ScriptEnvironment
 
     def choose_sandbox(self, rules: Scripts) -> Choice | None:
         if not rules.enabled:

@@ -75,9 +75,8 @@ class ServerPart:
     async def open(self) -> None:
         """Start before the first request; on stdio, the first reply waits for it."""
 
-    def open_window(self, window: Window) -> Callable[[], object]:
+    def open_window(self, window: Window) -> Callable[[], object]:  # noqa: ARG002 - see above
         """Add a window of a server with several; call the result when it closes."""
-        del window
         return lambda: None
 
     async def run(self) -> None:

@@ -10,6 +10,7 @@ import binascii
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
@@ -513,14 +514,12 @@ PROMPT = Prompt(
 )
 
 
+@dataclass(frozen=True, slots=True)
 class SkillPrompt:
     """Handlers of `prompts/list` and `prompts/get`."""
 
-    def __init__(
-        self, library: SkillLibrary, find_offered: Callable[[Context], Collection[str]]
-    ) -> None:
-        self._library = library
-        self._find_offered = find_offered
+    _library: SkillLibrary
+    _find_offered: Callable[[Context], Collection[str]]
 
     async def list(self, _: Context, __: PaginatedRequestParams | None) -> ListPromptsResult:
         return ListPromptsResult(prompts=[PROMPT])

@@ -620,9 +620,8 @@ class ProxySignIn:
         named = {scope for line in listed for scope in line.replace(",", " ").split()}
         return frozenset({READ, *named.intersection(SCOPES)})
 
-    def challenge(self, scope: Scope) -> Notice:
+    def challenge(self, scope: Scope) -> Notice:  # noqa: ARG002 - of other sign-ins
         """Explain the missing user header."""
-        del scope
         return Notice(
             title="You are not signed in",
             message="The proxy in front of this server names no user. Open this "
@@ -692,9 +691,8 @@ class AnonymousSignIn:
             return None
         return self._program if scope["path"].startswith("/api/") else self._visitor
 
-    def challenge(self, scope: Scope) -> Notice:
+    def challenge(self, scope: Scope) -> Notice:  # noqa: ARG002 - of other sign-ins
         """Name the settings for a sign-in."""
-        del scope
         return Notice(
             title="These pages are closed",
             message="This server has no sign-in, and callers without one may not "

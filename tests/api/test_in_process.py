@@ -454,7 +454,7 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "token: must be a text, not a value of": lambda _: skills_mcp.open_sync(
         repo="x.git", token=cast("Any", b"a-secret")
     ),
-    "wait_seconds: must be a number of": lambda _: skills_mcp.open_sync(wait_seconds=math.nan),
+    "wait_seconds: must be a number from": lambda _: skills_mcp.open_sync(wait_seconds=math.nan),
     "deny": lambda skills: skills.narrow(deny=None),
     "top_k": lambda skills: skills.load_examples("ui/react", "a form", top_k="3"),
     "useful": lambda skills: skills.report("ui/react", useful="no"),

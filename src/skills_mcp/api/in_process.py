@@ -112,11 +112,6 @@ def _require_counts(**arguments: int | None) -> None:
         _require(value is None or is_count, name, "a whole number from 1 on", value)
 
 
-def _require_seconds(name: str, value: object) -> None:
-    # Neither a negative number nor "not a number" is a time to wait.
-    _require(isinstance(value, int | float) and value >= 0, name, "a number of seconds", value)
-
-
 def _is_list(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
@@ -986,7 +981,8 @@ def open_sync(  # noqa: PLR0913 - each is a keyword
     _require_place("home", home)
     _require_texts(**_exclude_none(repo=repo, branch=branch, ref=ref, token=token))
     _require_mapping("environment", environment)
-    _require_seconds("wait_seconds", wait_seconds)
+    _require(isinstance(wait_seconds, int | float), "wait_seconds", "a number", wait_seconds)
+    _require(wait_seconds >= 0, "wait_seconds", "a number from 0 on", wait_seconds)  # not NaN
     variables = dict(os.environ if environment is None else environment)
     for message in clear_placeholders(variables):
         logger.warning("%s", message)

@@ -49,14 +49,10 @@ class IncomingLines:
         """Next line; "" at the end, None for an overlong one."""
         line = self._stream.readline(MAX_LINE_BYTES + 1)
         if len(line) > MAX_LINE_BYTES:
-            self._skip(line)
+            while line and not line.endswith(b"\n"):  # its rest is discarded
+                line = self._stream.readline(_SKIPPED_BYTES)
             return None
         return decode_line(line)
-
-    def _skip(self, part: bytes) -> None:
-        """Discard the rest of an overlong line."""
-        while part and not part.endswith(b"\n"):
-            part = self._stream.readline(_SKIPPED_BYTES)
 
 
 def decode_line(line: bytes) -> str:

@@ -134,34 +134,23 @@ class BrowserSignIn(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
 class BrowserMiddleware:
-    """ASGI middleware for browsers; programs are passed on to the token guard.
+    """ASGI middleware for browsers; programs are passed on to the token guard."""
 
-    Args:
-        pages: Application for people.
-        guarded: Application behind the token guard, for all other requests.
-        sign_in: Authentication method.
-        takes_tokens: Whether the guard accepts bearer tokens.
-    """
-
-    def __init__(
-        self,
-        pages: ASGIApp,
-        guarded: ASGIApp,
-        sign_in: BrowserSignIn,
-        *,
-        takes_tokens: bool,
-    ) -> None:
-        self._pages = pages
-        self._guarded = guarded
-        self._sign_in = sign_in
-        self._takes_tokens = takes_tokens
+    pages: ASGIApp
+    """Application for people."""
+    guarded: ASGIApp
+    """Application behind the token guard, for all other requests."""
+    sign_in: BrowserSignIn
+    takes_tokens: bool
+    """Whether the guard accepts bearer tokens."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._is_for_browsers(scope):
-            await self._guarded(scope, receive, send)
+            await self.guarded(scope, receive, send)
             return
-        visitor = self._sign_in.find(scope)
+        visitor = self.sign_in.find(scope)
         if visitor is None:
             await self._answer_unauthenticated(scope, receive, send)
             return
@@ -172,27 +161,27 @@ class BrowserMiddleware:
                 await self._show_notice(_REFUSED_FORM, scope, receive, send)
                 return
         scope[VISITOR_KEY] = visitor
-        app = self._guarded
+        app = self.guarded
         if visitor.principal:
             scope[PRINCIPAL_KEY] = visitor.principal
-            app = self._pages
+            app = self.pages
         await app(scope, receive, _send_private(scope, send, visitor.cookies))
 
     def _is_for_browsers(self, scope: Scope) -> bool:
         path: str = scope["path"]
         if path in ROUTES or path.startswith(_PROGRAM_PATHS):
             return False
-        return not (self._takes_tokens and _has_token(scope))
+        return not (self.takes_tokens and _has_token(scope))
 
     async def _answer_unauthenticated(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         if path in {SIGN_IN, SIGN_OUT} or path.startswith(_PUBLIC_PATHS):
-            await self._pages(scope, receive, send)
+            await self.pages(scope, receive, send)
             return
         if path.startswith("/api/"):
-            await self._guarded(scope, receive, send)  # it says how programs sign in
+            await self.guarded(scope, receive, send)  # it says how programs sign in
             return
-        answer = self._sign_in.challenge(scope)
+        answer = self.sign_in.challenge(scope)
         if isinstance(answer, Notice):
             await self._show_notice(answer, scope, receive, send)
         else:
@@ -208,7 +197,7 @@ class BrowserMiddleware:
         texts = tuple(filter(None, map(form.get, _WRITTEN_FIELDS)))
         path = {"path": NOTICE_PATH, "raw_path": NOTICE_PATH.encode(), "method": "GET"}
         rewritten = {**scope, **path, _NOTICE_KEY: replace(notice, texts=texts)}
-        await self._pages(rewritten, receive, send)
+        await self.pages(rewritten, receive, send)
 
 
 def derive_sign_in_url(scope: Scope) -> str:

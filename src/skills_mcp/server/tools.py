@@ -12,11 +12,10 @@ from typing import Annotated, Any, Literal, TypeVar, assert_never
 
 import anyio.to_thread
 from mcp_types import Tool, ToolAnnotations
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails, from_json
 
-from skills_mcp.config.sections import Section
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.library import (
     DEFAULT_EXAMPLES,
@@ -98,7 +97,8 @@ _NULL_ERROR = "none_required"
 class Arguments(BaseModel):
     """Arguments of a tool. Strict: only `parse_arguments` converts; no unknown names."""
 
-    model_config = Section.model_config  # which defers checks: some tools are off
+    # Deferred, as a tool that is off must not delay the first answer.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 class GetSkill(Arguments):

@@ -1,4 +1,4 @@
-"""Commit store: the commits of a repository on disk, and which of them is published.
+"""Commit store: the commits of a repository on disk, and a pointer to the published one.
 
 docs/explanation/sync.md has its files, and what each step leaves there.
 

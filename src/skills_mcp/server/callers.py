@@ -1,4 +1,4 @@
-"""Callers of a server: who they are, what they see, and how often they may ask."""
+"""Callers of a server: identity, access, and rate limit."""
 
 import ipaddress
 import time

@@ -1,4 +1,4 @@
-"""Skills read from all sources: walked, compared with what is known, and read.
+"""Skills of all sources: walked, compared with known records, and read.
 
 Rule: of two skills with one path, the first source's is served, unless it is denied.
 Identical packages are one skill with several paths.

@@ -1,4 +1,4 @@
-"""Known agents: command line, folder of skills, MCP settings, and what their output says.
+"""Known agents: command line, folder of skills, MCP settings, and format of their output.
 
 Sources: code.claude.com/docs/en/headless, developers.openai.com/codex/noninteractive,
 geminicli.com/docs/cli/headless, opencode.ai/docs/cli.

@@ -1,4 +1,4 @@
-"""The statement of powers: kinds, signs, levels of combinations, and what is allowed.
+"""The statement of powers: kinds, signs, levels of combinations, and allowances.
 
 A sign is a fact about one place, such as a file of credentials.  An alarm takes what good
 skills of that length and purpose rarely have.  `powers.yaml` at the top of the content says

@@ -126,11 +126,8 @@ def test_hundreds_of_links_in_place_of_main_files_are_one_line_more(tmp_path: Pa
     assert sum(p.level == "error" and not p.count for p in problems) == 3
 
 
-def test_a_folder_that_many_links_lead_to_is_searched_once(tmp_path: Path) -> None:
-    write(tmp_path / "ui/auth.md", RULE)
-    for number in range(20):
-        write(tmp_path / f"data/{number}/notes.txt", "one")
-    link(tmp_path, {f"links/{number}": "../data" for number in range(20)})
+def count_listings(top: Path, folder: str) -> int:
+    """Return how often a walk over a source lists one of its folders."""
     listed: list[str] = []
 
     class CountedTree(FolderTree):
@@ -138,8 +135,24 @@ def test_a_folder_that_many_links_lead_to_is_searched_once(tmp_path: Path) -> No
             listed.append(folder)
             return super().list(folder, limit)
 
-    survey = SourceWalk(CountedTree(tmp_path), DEFAULT_SELECTION, Limits())
+    survey = SourceWalk(CountedTree(top), DEFAULT_SELECTION, Limits())
     for home in survey.layout.homes:
         deque(survey.walk(home), maxlen=0)
+    return listed.count(folder)
 
-    assert listed.count("data/7") < 20
+
+def test_a_folder_that_many_links_lead_to_is_searched_once(tmp_path: Path) -> None:
+    write(tmp_path / "ui/auth.md", RULE)
+    for number in range(20):
+        write(tmp_path / f"data/{number}/notes.txt", "one")
+    link(tmp_path, {f"links/{number}": "../data" for number in range(20)})
+
+    assert count_listings(tmp_path, "data/7") < 20
+
+
+def test_a_folder_of_many_links_is_not_listed_for_each(tmp_path: Path) -> None:
+    write(tmp_path / "skills/pdf/SKILL.md", PACKAGE)
+    write(tmp_path / "tools/deploy/SKILL.md", PACKAGE)
+    link(tmp_path, {f"skills/{number}": "../tools/deploy" for number in range(20)})
+
+    assert count_listings(tmp_path, "skills") < 20

@@ -250,8 +250,7 @@ def exported_remote(remote: Remote, select: Callable[[str], bool]) -> Iterator[P
 
 def _export_revision(top: Path, folder: Path, ref: str, target: Path) -> None:
     repository = GitRepository(find_store(top), Remote(str(top), ""), _UNLIMITED)
-    words = ("cat-file", "-e", f"{ref}^{{commit}}")
-    if repository.git.run(*words, is_ok=(0, 1, 128)).returncode:
+    if repository.git.run("cat-file", "-e", f"{ref}^{{commit}}", is_ok=(0, 1, 128)).returncode:
         raise SyncError(_unknown(ref, top))
     inside = folder.resolve().relative_to(top).as_posix()
     treeish = ref if inside == "." else f"{ref}:{inside}"

@@ -605,8 +605,8 @@ class RootWalk:
         yield _refuse(file, self._find_refusal(path, entry), level)
 
     def _find_refusal(self, path: str, entry: FolderEntry) -> "_Refusal":
-        siblings = list_or_empty(self.tree, path.rpartition("/")[0])
-        is_mounted = entry.kind == "link" and _MOUNT_MARKER in siblings
+        marker = f"{path.rpartition('/')[0]}/{_MOUNT_MARKER}".lstrip("/")
+        is_mounted = entry.kind == "link" and self.tree.resolve(marker) is not None
         return _MOUNTED if is_mounted else _REFUSED_KINDS.get(entry.kind, _LINK)
 
     def _leads_to_skills(self, path: str, target: str, *, packages_only: bool) -> bool:

@@ -357,6 +357,15 @@ def test_who_opens_at_the_same_time_waits_for_the_same_content(
         skills.close()
 
 
+def test_who_opens_at_the_same_time_hears_why_it_failed(tmp_path: Path) -> None:
+    skills = skills_mcp.open_sync(directory=tmp_path / "missing")
+
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(skills.list) for _ in range(4)]
+
+    assert {type(each.exception()) for each in asked} == {skills_mcp.SyncError}
+
+
 def test_closing_narrowed_skills_closes_nothing_for_others(skills: SyncSkills) -> None:
     with skills.narrow("ui/**") as narrow:
         assert narrow.list()
@@ -676,7 +685,7 @@ def test_skills_that_are_dropped_are_closed(folder: Path) -> None:
     assert narrow.list()  # who looks at a part of it keeps it open
     del narrow
 
-    wait_for(lambda: background._state == "closed")
+    wait_for(lambda: background._is_closed)
 
 
 def test_a_callback_may_ask_the_skills(folder: Path, skills: SyncSkills) -> None:

@@ -30,7 +30,7 @@ from os import PathLike
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, get_args
 
 import anyio
 import anyio.from_thread
@@ -210,9 +210,6 @@ class Subscription:
         self._on_end()
 
 
-_State = Literal["new", "open", "closed"]
-
-
 class BackgroundLoop:
     def __init__(self, application: Application, wait_seconds: float) -> None:
         self.library = application.library
@@ -220,8 +217,9 @@ class BackgroundLoop:
         self._wait_seconds = wait_seconds
         self._opening = Lock()
         self._lock = Lock()
-        self._state: _State = "new"
+        self._is_closed = False
         self._is_loaded = False
+        self._failure: SkillsError | None = None
         self._process = 0
         self._running: AbstractContextManager[BlockingPortal] | None = None
         self._portal: BlockingPortal | None = None
@@ -238,22 +236,21 @@ class BackgroundLoop:
             if not self.is_new:
                 self.require_open()
                 return
-            portal = self._start()
             try:
-                wait_for_result(portal.start_task_soon(self._load))
-            except BaseException:
+                wait_for_result(self._start().start_task_soon(self._load))
+            except BaseException as error:
+                self._failure = error if isinstance(error, SkillsError) else None
                 self.close()
                 raise
             self._is_loaded = True
 
     def _start(self) -> BlockingPortal:
         with self._lock:
-            if self._state == "closed":
-                raise _not_open_error("are closed", _OPEN_NEW)
+            if self._is_closed:
+                raise self._failure or _not_open_error("are closed", _OPEN_NEW)
             self._running = start_blocking_portal(name="skills-mcp")
             self._portal = portal = self._running.__enter__()
             self._process = os.getpid()
-            self._state = "open"
         atexit.register(self.close)
         for work in (self.library.refresher.run, self._publisher.run):
             portal.start_task_soon(_run_logged, work)
@@ -267,7 +264,7 @@ class BackgroundLoop:
             raise await anyio.to_thread.run_sync(self._explain_missing_content) from None
 
     def _explain_missing_content(self) -> SkillsError:
-        if self._state == "closed":
+        if self._is_closed:
             return _not_open_error("were closed", _OPEN_NEW)
         for state in self.library.view().states():
             if state.error:
@@ -291,7 +288,7 @@ class BackgroundLoop:
         Raises:
             ContentUnavailableError: The skills are not open.
         """
-        if self._state == "closed":
+        if self._is_closed:
             raise _not_open_error("are closed", _OPEN_NEW)
         if self._portal is None:
             raise _not_open_error("are not open", _OPEN_FIRST)
@@ -315,7 +312,7 @@ class BackgroundLoop:
         unsubscribe = self.library.watch_changes(subscription.deliver, access)
         with self._lock:
             self._subscriptions.add(subscription)
-            is_closed = self._state == "closed"
+            is_closed = self._is_closed
 
         def end() -> None:
             unsubscribe()
@@ -329,10 +326,10 @@ class BackgroundLoop:
     def close(self) -> None:
         with self._lock:
             running, portal = self._running, self._portal
-            was_open, self._state = self._state == "open", "closed"
+            was_closed, self._is_closed = self._is_closed, True
             subscriptions = tuple(self._subscriptions)
         is_elsewhere = self._process != os.getpid()  # that process closes it
-        if not was_open or running is None or portal is None or is_elsewhere:
+        if was_closed or running is None or portal is None or is_elsewhere:
             return
         atexit.unregister(self.close)
         for subscription in subscriptions:

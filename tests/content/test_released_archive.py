@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.content.released_archive import Archive, ReleasedArchive, is_fetchable
-from skills_mcp.content.source import Signers, SyncPolicy
+from skills_mcp.content.source import Signers, SyncPolicy, derive_last_error
 from skills_mcp.errors import LimitExceededError, SignatureError, SyncError
 from skills_mcp.files.locks import LOCK_FILE, remove_stale_folders
 from tests.clients import HangingRemote, ServerProcess
@@ -279,6 +279,11 @@ def test_an_archive_that_is_not_there_is_named(tmp_path: Path, cache: Path, addr
 
         with pytest.raises(SyncError, match=r"answers 404|cannot be read"):
             sync(source)
+
+        # Each process of the machine can name the reason, and waits before it asks again.
+        found = ReleasedArchive(Archive(place, "0" * 64), cache, SyncPolicy()).attempt()
+        assert found.failures == 1
+        assert place in str(derive_last_error(found))
 
 
 def test_whether_it_is_there_can_be_asked_without_fetching(packed: Path, cache: Path) -> None:

@@ -159,10 +159,13 @@ class RemoteBranch:
                 if (checkout := self.open()) and self._repair_published():
                     return checkout
         with self._exclusive() as lock:
-            self._delivery.run(lock, freshness, partial(accept, self))
+            self._delivery.run(lock, freshness, partial(accept, self), self._prepare)
         published = self._require_published()
         self._delete_unused_stores()
         return published
+
+    def _prepare(self) -> None:
+        """Nothing: a repository is there."""
 
     def attempt(self) -> SyncAttempt:
         return self._store.attempt()

@@ -75,8 +75,16 @@ class CommitSync:
         self.doing = ""
         """See `RemoteBranch.doing`."""
 
-    def run(self, lock: IO[Any], freshness: source.Freshness, inspect: InspectCommit) -> None:
+    def run(
+        self,
+        lock: IO[Any],
+        freshness: source.Freshness,
+        inspect: InspectCommit,
+        prepare: Callable[[], None] = lambda: None,
+    ) -> None:
         """Publish the remote's commit, unless the published one is fresh enough.
+
+        `prepare` makes what is fetched from.
 
         Raises:
             SyncError: The sync failed; the published commit stays published.
@@ -95,6 +103,7 @@ class CommitSync:
             raise source.derive_last_error(attempt) or SyncError("the last sync failed")
         try:
             with source.translate_disk_errors(self._store.directory):
+                prepare()
                 self._store.publish(self._fetch(lock, inspect, pointer, now))
         except (source.ShutdownError, LockLostError):
             raise  # another process may ask the remote at once, or does so already

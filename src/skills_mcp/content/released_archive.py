@@ -96,19 +96,17 @@ class ReleasedArchive(RemoteBranch):
         Raises:
             SyncError: The sync failed; the published content stays published.
         """
-        if not self._policy.is_offline and not self._is_imported():
-            try:
-                shutil.rmtree(self._repository_path, ignore_errors=True)
-                self._import_archive()
-            except OSError as error:
-                reason = error.strerror or "an error of the disk"
-                raise errors.SyncError(f"{self.name} cannot be kept: {reason}") from error
         try:
             return super().sync(freshness, accept)
         except (DamagedStoreError, errors.RemoteMissingError) as error:
             if not error.is_recalled:  # the next sync fetches the archive again
                 shutil.rmtree(self._repository_path, ignore_errors=True)
             raise
+
+    def _prepare(self) -> None:
+        if not self._is_imported():
+            shutil.rmtree(self._repository_path, ignore_errors=True)
+            self._import_archive()
 
     def ask_remote(self, timeout_seconds: float) -> "RemoteRef":
         """Request the start of the archive, without writing anything.

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp.content.mounts import Mounts
+from skills_mcp.content.source import LocalFolder, Mount
+from skills_mcp.features.web.browsing import FacetIndex
 from skills_mcp.features.web.content_pages import filter_problems
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.model import Problem
@@ -42,6 +45,17 @@ def test_the_number_is_that_of_all_although_few_are_shown() -> None:
 
     assert len(found.listed) == 1
     assert found.total == 4
+
+
+def test_a_skill_has_no_problem_of_an_unserved_file_of_its_path(tmp_path: Path) -> None:
+    write(tmp_path / "org" / "web" / "page.md", skill_text())
+    write(tmp_path / "team" / "page.md", skill_text())
+    folders = {"": tmp_path / "org", "web": tmp_path / "team"}
+    mounts = Mounts([Mount(source=LocalFolder(folder), at=at) for at, folder in folders.items()])
+    snapshot = open_library(mounts).view().snapshot
+
+    assert [(each.file, each.mount) for each in snapshot.problems] == [("web/page.md", "web")]
+    assert FacetIndex(snapshot).problems == [0]
 
 
 @pytest.mark.parametrize(

@@ -159,15 +159,17 @@ class FacetIndex:
         self._homes = [homes[number] for number in numbers]
         parts = [snapshot.content.find_part(home.directory, home.prefix) for home in table.homes]
         sources = [(part.mount.at.strip("/") if part else "") or TOP for part in parts]
+        mounts = [sources[home] for home in self._homes]
         self._folders = [part.checkout.directory if part else None for part in parts]
         self._has_commit = [bool(part and part.checkout.revision) for part in parts]
-        found = Counter(problem.file for problem in snapshot.problems)
-        self.problems = [found[file] for file in self.files]
+        # By source, too: that of another may have a file of the same path, unserved.
+        found = Counter((each.mount.strip("/") or TOP, each.file) for each in snapshot.problems)
+        self.problems = [found[place] for place in zip(mounts, self.files, strict=True)]
         self.texts = [f"{row.path} {row.name}".casefold() for row in listed]
         self.paths = [row.path for row in listed]
         self._maintenance: _Maintenance | None = None
         self.values: dict[str, Sequence[str]] = {
-            "source": [sources[home] for home in self._homes],
+            "source": mounts,
             "area": [derive_area(row.path) for row in listed],
             "format": list(map(derive_skill_format, self.files, self.paths)),
             "owner": [owner or UNOWNED for owner in self._owners],

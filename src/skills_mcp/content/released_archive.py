@@ -159,10 +159,8 @@ class ReleasedArchive(RemoteBranch):
             except errors.PackageRefusedError as error:
                 raise errors.SyncError(f"{self.name}: {error}") from error
             git.run("fast-import", "--quiet", "--done", stdin=stream)
-            with suppress(OSError):  # another window was faster
+            if not self._is_imported():  # or another source of the same archive was faster
                 repository.rename(self._repository_path)
-        if not self._repository_path.is_dir():
-            raise errors.SyncError(f"{self.name} cannot be kept in {above}")
 
     def _limits(self) -> ArchiveLimits:
         policy = self._policy

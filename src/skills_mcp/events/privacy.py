@@ -125,7 +125,7 @@ class Privacy:
                 return ""
 
     def _redact(self, text: str) -> str:
-        text = _NAMED_SECRET.sub(_mask_named_secret, redact(text))
+        text = _NAMED_SECRET.sub(lambda found: f"{found[1] or found[3]}{REDACTED}", redact(text))
         text = _EMAIL.sub(_REDACTED_EMAIL, text)
         for name in ("HOME", "USERPROFILE"):
             home = self._environment.get(name, "").rstrip("/\\")
@@ -149,10 +149,6 @@ def _truncate(text: str) -> str:
         return text
     half = (_MAX_CHARACTERS - len(_ELLIPSIS)) // 2
     return f"{text[:half]}{_ELLIPSIS}{text[-half:]}"
-
-
-def _mask_named_secret(found: re.Match[str]) -> str:
-    return f"{found[1] or found[3]}{REDACTED}"
 
 
 def derive_user_name(environment: Mapping[str, str]) -> str:

@@ -157,7 +157,8 @@ def _affects_neighbours(character: str, before: str, after: str) -> bool:
         return _is_script(before, ("BRAILLE",)) or _is_script(after, ("BRAILLE",))
     if character in _MONGOLIAN:
         return _is_script(before, ("MONGOLIAN",))
-    return _is_selector(character) and _is_variant(character, before)
+    is_selector = any(ord(character) in part for part in SELECTORS)
+    return is_selector and _is_variant(character, before)
 
 
 def _is_emoji(character: str) -> bool:
@@ -197,10 +198,6 @@ def _is_right_to_left(text: str, position: int) -> bool:
     end = text.find("\n", position, position + _DIRECTION_RANGE)
     stop = end if end >= 0 else position + _DIRECTION_RANGE
     return _RIGHT_TO_LEFT.search(text, max(0, begin), stop) is not None
-
-
-def _is_selector(character: str) -> bool:
-    return any(ord(character) in part for part in SELECTORS)
 
 
 @lru_cache(1024)

@@ -1,22 +1,30 @@
 """What Git lists, and what of it may reach a disk."""
 
+import os
 import subprocess
+import zlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from skills_mcp.content.git.command import Git
 from skills_mcp.content.git.diagnostics import DamagedStoreError
 from skills_mcp.content.git.object_store import (
     CommitTree,
     TreeListing,
+    opened_blobs,
     parse_listing,
     select_served,
 )
+from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import SyncPolicy
 from skills_mcp.errors import LimitExceededError
 from skills_mcp.skills.model import Problem, escape_unprintable
 from skills_mcp.skills.source_layout import DEFAULT_SELECTION
+from tests.content.git.git_store import GitStore
 from tests.support import GIT_IDENTITY, Upstream, git, write
 
 BLOB = "b" * 40
@@ -317,3 +325,45 @@ def test_a_file_that_was_too_large_to_be_kept_is_told_from_one_that_is_lost() ->
 
     assert names(listing) == ["p/SKILL.md"]
     assert told(listing) == [("p/large.bin", "file-size")]
+
+
+def test_links_are_read_by_one_process(
+    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (upstream.work / "linked").mkdir()
+    for number in range(20):
+        (upstream.work / f"linked/{number}.md").symlink_to(f"../pages/{number}.md")
+    upstream.commit({f"pages/{n}.md": "---\nkeywords: [page]\n---\nPage." for n in range(20)})
+    started: list[tuple[str, ...]] = []
+    start = Git._start
+
+    def count(git: Git, arguments: tuple[str, ...], *rest: Any) -> Any:
+        started.append(arguments)
+        return start(git, arguments, *rest)
+
+    monkeypatch.setattr(Git, "_start", count)
+    store = GitStore.create(tmp_path / "store", upstream.url)
+    commit = store.fetch().commit
+    fetched = started.count(("cat-file", "--batch"))
+    store.repository.forget_listings()
+    listing = store.repository.list_served(commit)
+
+    # Of the new objects and of those that the store has; afterwards, of the store.
+    assert fetched == 2
+    assert started.count(("cat-file", "--batch")) == 3
+    assert len(listing.links) == 20
+
+
+def test_an_object_that_ends_the_process_is_a_damage_of_the_store(upstream: Upstream) -> None:
+    damaged = "1" * 40
+    cut_off = zlib.compress(b"blob 999\0" + os.urandom(999))[:99]
+    write(upstream.bare / "objects" / damaged[:2] / damaged[2:], cut_off)
+
+    def read_on() -> None:
+        with opened_blobs(Git(upstream.bare, Remote("", ""), SyncPolicy())) as read:
+            with suppress(DamagedStoreError):
+                read([damaged])
+            read([damaged])  # nobody reads what is asked for
+
+    with pytest.raises(DamagedStoreError, match="missing"):
+        read_on()

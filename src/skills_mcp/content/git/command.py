@@ -540,7 +540,8 @@ class _CommandInput:
     lock: IO[Any] | None = None
     settings: tuple[str, ...] = ()
     access: RemoteAccess = field(default_factory=RemoteAccess)
-    stdin: bytes = b""
+    stdin: bytes | int = b""
+    """The bytes, or a descriptor that is closed after the start."""
     reads_user: bool = False
 
 
@@ -656,7 +657,7 @@ class Git:
         return fetch(whole)
 
     @contextmanager
-    def stream(self, *arguments: str, stdin: bytes = b"") -> Iterator[IO[bytes]]:
+    def stream(self, *arguments: str, stdin: bytes | int = b"") -> Iterator[IO[bytes]]:
         """Stream the output of a command until a sync's deadline; leaving kills it.
 
         Raises:
@@ -830,8 +831,10 @@ class Git:
         return diagnostics.compose_error(advice, transcript.summary, "Git failed", self._remote)
 
 
-def _open_input(data: bytes) -> IO[bytes]:
+def _open_input(data: bytes | int) -> IO[bytes]:
     """Write the input to a temporary file: a pipe would need a feeding thread."""
+    if isinstance(data, int):
+        return os.fdopen(data, "rb")
     if not data:
         return open(os.devnull, "rb")  # noqa: PTH123 - the caller closes it
     try:

@@ -592,6 +592,8 @@ _PIECE_BYTES = 256 * 1024
 _MAX_LISTED_FILES = 1_000_000
 _MAX_RECORD_BYTES = 256  # on average: twice what they have there
 
+_Entries = tuple[TreeEntry, ...]
+
 FetchBlobs = Callable[[Collection[str]], None]
 """Fetches the content of these blobs into the incoming store."""
 
@@ -610,7 +612,7 @@ class PartialFetch:
     def arrived(self) -> Collection[str]:
         return self._arrived.keys()
 
-    def select(self, commit: str, policy: SyncPolicy) -> tuple[tuple[TreeEntry, ...], TreeListing]:
+    def select(self, commit: str, policy: SyncPolicy) -> tuple[_Entries, TreeListing]:
         """Fetch the served blobs; list all files, and the served ones.
 
         An unserved, unfetched file has a negative size.
@@ -619,7 +621,11 @@ class PartialFetch:
             SyncError: They cannot be fetched.
             LimitExceededError: There are too many files, or too many bytes.
         """
-        entries = self._list(commit)
+        with opened_blobs(self._incoming) as new, opened_blobs(self._store) as stored:
+            self._read_new, self._read_stored = new, stored
+            return self._select(self._list(commit), policy)
+
+    def _select(self, entries: _Entries, policy: SyncPolicy) -> tuple[_Entries, TreeListing]:
         is_package = any(is_skill_md(entry.file) for entry in entries)
         about = (entry for entry in entries if _is_about_layout(entry, is_package=is_package))
         self._fetch_missing(entry.blob for entry in about)
@@ -646,13 +652,8 @@ class PartialFetch:
 
     def _read(self, blobs: Sequence[str]) -> Sequence[bytes]:
         self._fetch_missing(blobs)
-        found: dict[str, bytes] = {}
-        for store, is_new in ((self._incoming, True), (self._store, False)):
-            names = [blob for blob in blobs if (blob in self._arrived) is is_new]
-            if names:
-                with read_blobs(store, names) as contents:
-                    found.update(zip(names, contents, strict=True))
-        return [found[blob] for blob in blobs]
+        new, stored, arrived = self._read_new, self._read_stored, self._arrived
+        return [(new if blob in arrived else stored)((blob,))[0] for blob in blobs]
 
 
 def _is_about_layout(entry: TreeEntry, *, is_package: bool) -> bool:
@@ -721,6 +722,27 @@ def read_blobs(git: Git, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
         stdin="".join(f"{blob}\n" for blob in names).encode(),
     ) as output:
         yield (_read_blob(output) for _ in names)
+
+
+@contextmanager
+def opened_blobs(git: Git) -> Iterator[ReadBlobs]:
+    """Read blobs on demand, by one process of Git, until a sync's deadline.
+
+    Their names have to fit in a pipe: at most 600 in one call.
+
+    Raises:
+        DamagedStoreError: One is missing or damaged.
+    """
+    source, end = os.pipe()
+    with os.fdopen(end, "wb", 0) as sink, git.stream("cat-file", "--batch", stdin=source) as output:
+
+        def read(blobs: Sequence[str]) -> Sequence[bytes]:
+            with suppress(BrokenPipeError):  # it has ended, as at an object that is damaged
+                sink.write("".join(f"{blob}\n" for blob in blobs).encode())
+            return [_read_blob(output) for _ in blobs]
+
+        yield read
+        sink.close()  # or the process would wait for the next one
 
 
 def _read_blob(output: IO[bytes]) -> bytes:

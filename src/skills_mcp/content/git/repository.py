@@ -30,6 +30,7 @@ from skills_mcp.content.git.object_store import (
     TreeEntry,
     TreeListing,
     list_tree,
+    opened_blobs,
     parse_content_ids,
     parse_listing,
     parse_sizes,
@@ -268,11 +269,8 @@ class GitRepository:
         if known := self._listings.get(commit):
             return known
 
-        def read(blobs: Sequence[str]) -> Sequence[bytes]:
-            with self.read_blobs(blobs) as contents:
-                return list(contents)
-
-        return select_served(CommitTree(self.list_files(commit), read), self._policy)
+        with opened_blobs(self.git) as read:
+            return select_served(CommitTree(self.list_files(commit), read), self._policy)
 
     def forget_listings(self) -> None:
         """Free the cached listings: they may take many megabytes."""

@@ -398,16 +398,12 @@ def _write_as_text(key: str, value: Any, written: Any, *, separator: str = ", ")
     match value:
         case None:
             return f"write a text for {key}, or delete it"
-        case list() if isinstance(written, list) and _is_flat(written):
+        case list() if isinstance(written, list) and all(isinstance(i, str) for i in written):
             return f"write one text: {key}: {_truncate(separator.join(written))}"
         case list() | dict():
             return f"write one text: {key}: …"
         case _:
             return f'put it in quotation marks: {key}: "{_truncate(str(written))}"'
-
-
-def _is_flat(items: list[Any]) -> bool:
-    return all(isinstance(item, str) for item in items)
 
 
 def _truncate(text: str) -> str:

@@ -261,7 +261,8 @@ class StaleChecker:
         ends = (skill.path, f"/{skill.path}")  # a server may serve it below a mount
         used = (day for path, day in usage if path == ends[0] or path.endswith(ends[1]))
         latest = max((changed, *used))
-        return _add_months(latest, self._options.months) < self._options.today
+        age = timedelta(days=round(self._options.months * _DAYS_OF_MONTHS))
+        return latest + age < self._options.today
 
     def _is_inherited(self, skill: Skill) -> bool:
         """Whether the rules of a folder above have the same date, which says it once."""
@@ -371,10 +372,6 @@ def _count_line(text: str, found: re.Match[str]) -> int:
 
 def _list_urls(text: str) -> Iterable[tuple[int, str]]:
     return [(_count_line(text, found), found[0].rstrip(".,;:!?")) for found in _URL.finditer(text)]
-
-
-def _add_months(day: date, months: int) -> date:
-    return day + timedelta(days=round(months * _DAYS_OF_MONTHS))
 
 
 def _ask(url: str) -> int:

@@ -105,7 +105,7 @@ class PathFilter:
 
     def __init__(self, paths: Iterable[Path]) -> None:
         paths = tuple(paths)
-        self._named = {*paths, *map(_resource_folder, paths)}
+        self._named = {*paths, *(path.with_suffix("") for path in paths if path.suffix == ".md")}
         self._folders = {path.parent for path in paths}
 
     def covers(self, path: Path) -> bool:
@@ -270,10 +270,6 @@ def _is_package(folder: Path) -> bool:
         return any(is_skill_md(path.name) and not path.is_dir() for path in folder.iterdir())
     except OSError:
         return False
-
-
-def _resource_folder(path: Path) -> Path:
-    return path.with_suffix("") if path.suffix == ".md" else path
 
 
 _REQUIRES = "requires"

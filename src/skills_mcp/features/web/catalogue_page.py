@@ -186,7 +186,7 @@ class AreaLink:
 
 def _link_areas(nodes: Sequence[AreaNode], state: Mapping[str, str]) -> tuple[AreaLink, ...]:
     """Links to the first folders of a level, and to those that are open."""
-    shown = [node for n, node in enumerate(nodes) if n < _MAX_AREAS or _is_open(node)]
+    shown = (*nodes[:_MAX_AREAS], *(n for n in nodes[_MAX_AREAS:] if n.is_chosen or n.children))
     return tuple(
         AreaLink(
             node,
@@ -196,10 +196,6 @@ def _link_areas(nodes: Sequence[AreaNode], state: Mapping[str, str]) -> tuple[Ar
         )
         for node in shown
     )
-
-
-def _is_open(node: AreaNode) -> bool:
-    return bool(node.is_chosen or node.children)
 
 
 def _derive_groups(

@@ -1,5 +1,7 @@
 """Sources and servers, and what of them a caller may know."""
 
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -38,10 +40,10 @@ def library(tmp_path: Path) -> SkillLibrary:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> EventStore:
-    store = open_event_store("", tmp_path)
-    store.ensure_schema()
-    return store
+def store(tmp_path: Path) -> Iterator[EventStore]:
+    with closing(open_event_store("", tmp_path)) as store:
+        store.ensure_schema()
+        yield store
 
 
 def test_a_repository_says_its_branch_commit_and_age() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from asyncio import CancelledError
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,21 @@ class ScriptedModel(BaseLLM):
         return [{"id": "1", "type": "function", "function": function}]
 
 
+def work(model: ScriptedModel, url: str = "") -> str:
+    """Work by the recipe; again if crewai has cancelled itself.
+
+    Its client does so in a scope of its own, as it closes the connection: seen once, on
+    Python 3.11 and a busy machine.
+    """
+    recipe = load_recipe(HERE, url)
+    try:
+        return str(recipe.work(TASK, model))
+    except CancelledError:
+        return str(recipe.work(TASK, model))
+
+
 def test_the_agent_gets_the_rules_from_the_root_down(url: str) -> None:
-    answer = load_recipe(HERE, url).work(TASK, ScriptedModel(model="scripted"))
+    answer = work(ScriptedModel(model="scripted"), url)
 
     if url and sys.version_info < (3, 12):  # with any server, as the page says
         assert "no running event loop" in answer
@@ -52,6 +66,6 @@ def test_the_agent_gets_the_rules_from_the_root_down(url: str) -> None:
 def test_the_agent_sees_the_error_of_an_unknown_skill() -> None:
     model = ScriptedModel(model="scripted", skill_path="ui/vue/auth")
 
-    answer = load_recipe(HERE).work(TASK, model)
+    answer = work(model)
 
     assert "SKILL_NOT_FOUND" in answer

@@ -373,7 +373,8 @@ class VersionStore:
             return None
         version = _archive_version(ready, versions)
         for old in self.versions(name)[self._retained :]:
-            delete_tree(versions / old)
+            # By its own name, one that a kill leaves in part would count as a version.
+            delete_tree((versions / old).rename(versions / f"{NEW_PREFIX}{old}"))
         return version
 
     def _require_free_name(self, name: str) -> None:

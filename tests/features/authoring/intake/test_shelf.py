@@ -202,6 +202,27 @@ def test_a_reader_never_sees_a_mix_and_a_kill_leaves_one_of_both(
     assert all(each.name[0].isdigit() for each in versions.iterdir())
 
 
+def test_of_a_version_that_is_deleted_no_part_is_listed(
+    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = [version(tmp_path, "one"), version(tmp_path, "two")]
+    whole = [contents(each) for each in both]
+    shelf = VersionStore(target, retained=1)
+    for each in both:
+        shelf.put(each, "pdf", NOON)
+
+    def end_after_one_file(folder: Path) -> None:
+        next(filter(Path.is_file, folder.rglob("*"))).unlink()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(intake_shelf, "delete_tree", end_after_one_file)
+    with pytest.raises(KeyboardInterrupt):
+        shelf.put(both[0], "pdf", NOON + timedelta(days=1))
+
+    listed = [target / ".skills-mcp/versions/pdf" / each for each in shelf.versions("pdf")]
+    assert [contents(each) for each in listed] == [whole[1]]
+
+
 PUT_AND_DIE = """
 import os, signal, sys
 from datetime import UTC, datetime

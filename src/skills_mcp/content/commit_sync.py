@@ -84,7 +84,7 @@ class CommitSync:
     ) -> None:
         """Publish the remote's commit, unless the published one is fresh enough.
 
-        `prepare` makes what is fetched from.
+        `prepare` is called before a fetch, and may raise as it does.
 
         Raises:
             SyncError: The sync failed; the published commit stays published.

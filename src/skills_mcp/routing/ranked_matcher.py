@@ -887,7 +887,7 @@ def _read_task(index: TextIndex, parser: QueryParser, context: str) -> _Task:
 
 
 def _says_something(word: QueryWord) -> bool:
-    """Whether a word may be what is asked, also where no skill has it: "adyen, not stripe"."""
+    """Whether a word may state the request, even if unknown: "adyen, not stripe"."""
     # Characters that no skill has may be the end of a verb that negates.
     return word.number != UNKNOWN_TERM or (word.ordinary == 1 and not word.is_unsegmented)
 

@@ -458,7 +458,7 @@ _OTHER_MARKDOWN = frozenset({"agents", "commands", "docs", "prompts", "templates
 def _summarise(
     findings: Sequence[KeyedProblem], is_ordinary: Callable[[KeyedProblem], bool]
 ) -> Iterator[tuple[int, Problem]]:
-    """Yield the problems by source; one for all ordinary Markdown of it."""
+    """Yield problems with the number of their source; its ordinary Markdown is one."""
     plain: dict[int, dict[str, None]] = defaultdict(dict)
     instructions: dict[int, dict[str, None]] = defaultdict(dict)
     for finding in findings:

@@ -592,8 +592,6 @@ _PIECE_BYTES = 256 * 1024
 _MAX_LISTED_FILES = 1_000_000
 _MAX_RECORD_BYTES = 256  # on average: twice what they have there
 
-_Entries = tuple[TreeEntry, ...]
-
 FetchBlobs = Callable[[Collection[str]], None]
 """Fetches the content of these blobs into the incoming store."""
 
@@ -601,10 +599,13 @@ FetchBlobs = Callable[[Collection[str]], None]
 class PartialFetch:
     """Blobs of a commit, in the store of a running fetch or an earlier one."""
 
-    def __init__(self, incoming: Git, store: Git, fetch: FetchBlobs) -> None:
+    def __init__(
+        self, incoming: Git, store: Git, fetch: FetchBlobs, *, new: ReadBlobs, stored: ReadBlobs
+    ) -> None:
         self._incoming = incoming
         self._store = store
         self._fetch = fetch
+        self._read_new, self._read_stored = new, stored
         self._arrived = _list_sizes(incoming)
         self._known: dict[str, int] = {}
 
@@ -612,7 +613,7 @@ class PartialFetch:
     def arrived(self) -> Collection[str]:
         return self._arrived.keys()
 
-    def select(self, commit: str, policy: SyncPolicy) -> tuple[_Entries, TreeListing]:
+    def select(self, commit: str, policy: SyncPolicy) -> tuple[tuple[TreeEntry, ...], TreeListing]:
         """Fetch the served blobs; list all files, and the served ones.
 
         An unserved, unfetched file has a negative size.
@@ -621,11 +622,7 @@ class PartialFetch:
             SyncError: They cannot be fetched.
             LimitExceededError: There are too many files, or too many bytes.
         """
-        with opened_blobs(self._incoming) as new, opened_blobs(self._store) as stored:
-            self._read_new, self._read_stored = new, stored
-            return self._select(self._list(commit), policy)
-
-    def _select(self, entries: _Entries, policy: SyncPolicy) -> tuple[_Entries, TreeListing]:
+        entries = self._list(commit)
         is_package = any(is_skill_md(entry.file) for entry in entries)
         about = (entry for entry in entries if _is_about_layout(entry, is_package=is_package))
         self._fetch_missing(entry.blob for entry in about)
@@ -728,20 +725,18 @@ def read_blobs(git: Git, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
 def opened_blobs(git: Git) -> Iterator[ReadBlobs]:
     """Read blobs on demand, by one process of Git, until a sync's deadline.
 
-    Their names have to fit in a pipe: at most 600 in one call.
-
     Raises:
         DamagedStoreError: One is missing or damaged.
     """
     source, end = os.pipe()
     with os.fdopen(end, "wb", 0) as sink, git.stream("cat-file", "--batch", stdin=source) as output:
 
-        def read(blobs: Sequence[str]) -> Sequence[bytes]:
+        def read(blob: str) -> bytes:
             with suppress(BrokenPipeError):  # it has ended, as at an object that is damaged
-                sink.write("".join(f"{blob}\n" for blob in blobs).encode())
-            return [_read_blob(output) for _ in blobs]
+                sink.write(f"{blob}\n".encode())
+            return _read_blob(output)
 
-        yield read
+        yield lambda blobs: [*map(read, blobs)]
         sink.close()  # or the process would wait for the next one
 
 

@@ -186,8 +186,9 @@ class GitRepository:
             # Also of a remote without shallow clones, the history stays behind.
             write_shallow(incoming.directory, (found.commit,))
             fetch = partial(self._fetch_blobs, incoming, call)
-            fetched = PartialFetch(incoming, self.git, fetch)
-            entries, listing = fetched.select(found.commit, self._policy)
+            with opened_blobs(incoming) as new, opened_blobs(self.git) as stored:
+                fetched = PartialFetch(incoming, self.git, fetch, new=new, stored=stored)
+                entries, listing = fetched.select(found.commit, self._policy)
             self._record_sizes(entries)
             blobs = set(listing.blobs).intersection(fetched.arrived)
             self.refs.import_objects(incoming, found.object, blobs, call.lock)
